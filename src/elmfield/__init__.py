@@ -47,7 +47,8 @@ from elmfield.partition import Partition
 from elmfield.settings import Oriented, Paper, Smooth, Target, oriented, paper, smooth
 
 if TYPE_CHECKING:
-    from elmfield.fit.globe import curvilinear, sphere
+    from elmfield.fit.curvilinear import curvilinear
+    from elmfield.fit.globe import sphere
     from elmfield.fit.observations.fit_observations import fit_observations
     from elmfield.fit.polygon_means import polygon_means
     from elmfield.fit.scattered.points import fit_points
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 LATER = {
     "append": "elmfield.io.stream.append",
     "barron_norm": "elmfield.partition.barron",
-    "curvilinear": "elmfield.fit.globe",
+    "curvilinear": "elmfield.fit.curvilinear",
     "fit_observations": "elmfield.fit.observations.fit_observations",
     "fit_points": "elmfield.fit.scattered.points",
     "heldout_score": "elmfield.measure.scores",

@@ -40,7 +40,7 @@ def mesh():
 @pytest.mark.parametrize("n", [200, 25_000])
 def test_places_are_found(mesh, n):
     i = np.random.default_rng(0).uniform(-0.5, [59.5, 69.5], (n, 2))
-    p = mesh.places(i)
+    p = mesh.mesh.places(i)
     lat = np.degrees(np.arcsin(p[:, 2] / np.linalg.norm(p, axis=1)))
     at = np.column_stack([lat, np.degrees(np.arctan2(p[:, 1], p[:, 0]))])
     found, on_mesh = mesh.locate(at)
@@ -117,3 +117,55 @@ def test_shapes_are_checked():
         ef.curvilinear(field, np.eye(7), np.eye(7))
     with pytest.raises(ValueError, match="`points` must have 2 coordinates each"):
         ef.curvilinear(field, *np.indices((8, 8)).astype(float))([1.0])
+
+
+def tripolar(n=60, m=90):
+    """A mesh around the Earth that ends in the north in a fold between two poles."""
+    lon = (np.arange(m) + 0.5) * 360 / m
+    low = np.stack(np.meshgrid(np.linspace(-70, 60, n), lon, indexing="ij"), axis=-1)
+    s = (np.arange(1, 15) / 14.5)[:, None]  # ellipses in the stereographic plane
+    t, r = np.radians(lon), np.tan(np.radians(15))
+    x, y = r * (1 - 0.1 * s) * np.cos(t), r * (1 - s) * np.sin(t)
+    cap = [90 - 2 * np.degrees(np.arctan(np.hypot(x, y))), np.degrees(np.arctan2(y, x))]
+    return np.moveaxis(np.concatenate([low, np.stack(cap, axis=-1)]), -1, 0)
+
+
+def test_a_mesh_with_two_poles_in_the_north_has_no_seams():
+    lat, lon = tripolar()
+
+    def truth(f, l):
+        return np.sin(np.radians(2 * f)) + np.cos(np.radians(f)) * np.cos(np.radians(l - 20))
+
+    mesh = ef.curvilinear(ef.fit(truth(lat, lon), periodic=1), lat, lon)
+    v = np.random.default_rng(0).normal(size=(5000, 3))
+    f = np.degrees(np.arctan2(v[:, 2], np.hypot(v[:, 0], v[:, 1])))
+    at = np.column_stack([f, np.degrees(np.arctan2(v[:, 1], v[:, 0]))])[f > -69]
+    found = mesh(at)
+    assert np.isfinite(found).mean() > 0.999
+    off = np.abs(found - truth(*at.T))
+    assert np.nanmax(off) < 2e-2  # beside the fold
+    assert np.nanmax(off[at[:, 0] < 55]) < 1e-3
+
+
+def test_rows_of_a_swath_may_overlap():
+    x = np.linspace(-1, 1, 60)
+    k, scan = np.arange(80)[:, None] % 10, np.arange(80)[:, None] // 10
+    lat = 40 + 0.1 * (10 * scan + (k - 4.5) * (1 + 0.6 * x**2) + 4.5) + 0.05 * x
+    lon = 10 + 8 * x + 0 * lat
+    values = wave(lat, lon)
+    lat[33:36, 20:30], lon[33:36, 20:30] = np.nan, np.nan
+    mesh = ef.curvilinear(ef.fit(values), lat, lon)
+    at = np.random.default_rng(1).uniform([40.5, 3], [47, 17], (2000, 2))
+    found = mesh(at)
+    assert np.isfinite(found).mean() > 0.99
+    assert np.nanpercentile(np.abs(found - wave(*at.T)), 99) < 1e-2 * np.ptp(values)
+
+
+def test_the_next_array_finds_its_mesh():
+    lat, lon = rotated()
+    mesh = ef.curvilinear(ef.fit(wave(lat, lon)), lat, lon)
+    other = ef.curvilinear(ef.fit(lat), lat, lon)
+    assert other.mesh is mesh.mesh
+    assert ef.curvilinear(ef.fit(lat, periodic=0), lat, lon).mesh is not mesh.mesh
+    at = np.stack([lat, lon], axis=-1)
+    assert np.shares_memory(mesh.locate(at)[0], other.locate(at)[0])

@@ -321,6 +321,7 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
     if sizes != model.shape:
         rows["samples of the whole"] = model.shape
     rows |= {
+        "samples are": model.labels.samples,
         "channels": model.n_channels,
         "complex": model.is_complex,
         "input dtype": model.input_dtype,

@@ -20,6 +20,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
+from elmfield.fit.curvilinear import curvilinear
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
@@ -115,7 +116,8 @@ def fit(
     -------
     Field
         In the array library and on the device of `values`. float32 in gives float32 coefficients,
-        everything else float64. With `out`, what ``load(out)`` gives.
+        everything else float64. With `out`, what ``load(out)`` gives. Of a DataArray with latitude
+        and longitude (or y and x) of two dims a :class:`Curvilinear`, which goes by these.
 
     Examples
     --------
@@ -166,7 +168,12 @@ def fit(
     with limit:
         field = encode(array, mask=mask, missing=way, progress=tell)
     about, k = given.labels.of_field(field.labels), field.model.channel_axis
-    return Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
+    made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
+    if not given.places:
+        return made
+    a, b = given.places
+    is_map = given.labels.horizontal((a, b)) is None
+    return replace(curvilinear(made, *given.places.values(), is_map=is_map), names=(a, b))
 
 
 def encoder(

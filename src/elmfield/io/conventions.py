@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array
-from elmfield.domain.sphere import horizontal
+from elmfield.domain.sphere import horizontal, unit_vectors
 
 if TYPE_CHECKING:
     import xarray
@@ -102,6 +102,28 @@ def map_axes(
         by = by or [n for n in names if n.lower() == letter.lower()]
         found += by[:1]
     return (found[0], found[1]) if len(found) == 2 else None
+
+
+def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Array], bool]:
+    """Two coordinates, y first, that lie along the last two of some dims; whether they go round.
+
+    Latitude and longitude or y and x, where neither dim has coordinates of its own; else none.
+    They go round if the last column is beside the first one, and ahead of it: none is repeated.
+    """
+    last = list(dims[-2:])
+    at = {str(n): c.transpose(*last) for n, c in da.coords.items() if set(c.dims) == set(last)}
+    told = {n: c.attrs for n, c in at.items() if c.ndim == 2 and c.dtype.kind in "iuf"}
+    pair = map_axes(list(told), told)
+    if pair is None or any(d in da.coords for d in last) or min(at[pair[0]].shape) < 4:
+        return {}, False
+    y, x = (np.asarray(at[n].values, np.float64) for n in pair)
+    if not np.isfinite(y + x).any():
+        return {}, False
+    p = unit_vectors(y, x)
+    steps = np.diff(p, axis=1, append=p[:, :1])
+    first, last_one = (np.linalg.norm(steps[:, k], axis=-1) for k in (0, -1))
+    ahead = ((steps[:, -1] * steps[:, 0]).sum(axis=-1) > 0) & (last_one <= 2 * first)
+    return dict(zip(pair, (y, x))), horizontal(pair, told) is not None and bool(ahead.all())
 
 
 def kind_of_samples(

@@ -65,6 +65,8 @@ class Gridded:
     labels : Labels
         What is known about them: names, units, reference system, what a format needs to be
         written again.
+    places : mapping of str to array
+        Two coordinates of the last two dims, which have none of their own: a curvilinear grid.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class Gridded:
     channel_axis: int | None = None
     periods: Mapping[str, float | None] = field(default_factory=dict)
     labels: Labels = field(default_factory=Labels)
+    places: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -167,6 +170,7 @@ class Gridded:
             self,
             dims=tuple(d for d in names if d != name),
             coords=_without(self.coords, name),
+            places={} if name in self.dims[-2:] else self.places,
             channel_axis=k,
             periods=_without(self.periods, name),
             labels=replace(self.labels, channels=channels),
@@ -193,6 +197,7 @@ class Gridded:
             coords=self.coords if c is None else {**self.coords, name: c[which]},
             periods=self.periods if left == n else _without(self.periods, name),
             labels=self._moved(k, which),
+            places=self.places if k < len(self.dims) - 2 else {},
         )
 
     def _one(self, k: int, which: int) -> "Gridded":
@@ -225,6 +230,7 @@ class Gridded:
             channel_axis=channel,
             periods=_without(self.periods, name),
             labels=labels,
+            places=self.places if k < len(self.dims) - 2 else {},
         )
 
     def _taken(self, k: int, which: int | slice) -> Array:

@@ -37,7 +37,7 @@ from elmfield.field.coordinates.labels import (
     VariableLabels,
 )
 from elmfield.fit import Encoder, encoder
-from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples
+from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples, mesh_of
 from elmfield.io.files import is_path, read
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
@@ -249,6 +249,9 @@ def from_dataarray(
         axes[name] = replace(about, attrs=keepable(c.attrs))
         coords[name] = at
     periods = {n: 360.0 for n, at in coords.items() if is_circle(n, at, da.coords[n].attrs)}
+    places, goes_round = mesh_of(da, names)
+    axes |= {name: AxisLabels(attrs=keepable(da.coords[name].attrs)) for name in places}
+    around = {**periods, names[-1]: None} if goes_round else dict[str, float | None](periods)
     gaps, told = gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
     times = [name for name, axis in axes.items() if axis.is_time]
     labels = Labels(
@@ -269,8 +272,9 @@ def from_dataarray(
         dims=names,
         coords=coords,
         channel_axis=channel,
-        periods=periods,
+        periods=around,
         labels=labels,
+        places=places,
     )
 
 

@@ -3,8 +3,10 @@
 Imports xarray; nothing else in the package imports this module before xarray is there.
 """
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -242,13 +244,15 @@ class ElmAccessor:
         """
         choice("bounds", bounds, ("domain", "nan"))
         fill = dict(kwargs or {}).get("fill_value", np.nan)
-        if isinstance(fill, str) or not np.all(np.isnan(np.asarray(fill, float))):
+        told = np.asarray(np.nan if fill is None else fill)
+        if told.dtype.kind not in "iufc" or not np.isnan(told).all():
             raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
         at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
         own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
         if isinstance(self._labelled, xr.Dataset):
             return self._interp_variables(self._labelled, at, method, bounds, own)
-        if self._labelled.chunks is not None and at and quantity == "value":
+        is_lazy = self._labelled.chunks is not None and at and quantity == "value"
+        if is_lazy and set(at) <= set(map(str, self._labelled.dims)):
             return self._interp_blocks(self._labelled, at, method, bounds, own)
         found = self._field(method).interp(at, **own)
         return found if bounds == "domain" else _within_samples(found, self._labelled, at)
@@ -267,7 +271,7 @@ class ElmAccessor:
         for name, da in ds.data_vars.items():
             some = {k: v for k, v in at.items() if k in da.dims}
             if not some:
-                parts[name] = da
+                parts[name] = da.copy()
             elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
                 parts[name] = da.elm.interp(some, method, bounds=bounds, **own).rename(name)
         return xr.Dataset(parts, attrs=ds.attrs)
@@ -276,17 +280,46 @@ class ElmAccessor:
         self, da: xr.DataArray, at: dict[str, Any], method: str | None, bounds: str, own: Any
     ) -> xr.DataArray:
         """The same of a Dask array, block by block along the other dims."""
-        known = [d for d in at if d in da.dims]
-        whole = da.chunk(dict.fromkeys(known, -1))
-        template = whole.interp(at, "nearest")
-        template = template.astype(np.result_type(da.dtype, np.float32))
+        lazy: Any = import_module("dask.array")
+        delayed: Any = import_module("dask.delayed").delayed
 
-        def block(part: xr.DataArray) -> xr.DataArray:
-            found = part.compute().elm.interp(at, method, bounds=bounds, **own)
-            made: xr.DataArray = found.transpose(*template.dims).astype(template.dtype)
-            return made
+        at = {k: _positions(k, v) for k, v in at.items()}
+        whole = da.chunk(dict.fromkeys(at, -1))
+        dims: dict[Hashable, int] = {}  # the dims of positions in place of the array's
+        for d in da.dims:
+            dims |= dict(at[str(d)].sizes) if d in at else {d: da.sizes[d]}
+        dtype = np.result_type(da.dtype, np.float32)
+        axes = {str(d): da.coords[d].variable for d in da.dims if d in da.coords}
 
-        return template.copy(data=xr.map_blocks(block, whole, template=template).data)
+        def block(values: Array, part: dict[Hashable, slice]) -> Array:
+            own_axes = {k: (v.dims, v[{d: i for d, i in part.items() if d in v.dims}])
+                     for k, v in axes.items()}  # fmt: skip
+            some = xr.DataArray(values, own_axes, da.dims, attrs=da.attrs)
+            some.encoding = da.encoding
+            places = {
+                k: v.isel({d: i for d, i in part.items() if d in v.dims}) for k, v in at.items()
+            }
+            found = some.elm.interp(places, method, bounds=bounds, **own)
+            return np.asarray(found.transpose(*dims).values, dtype)
+
+        sizes = [whole.chunksizes[d] if d in da.dims and d not in at else (n,)
+                 for d, n in dims.items()]  # fmt: skip
+        ends = [np.cumsum((0, *c)).tolist() for c in sizes]
+        parts = np.empty([len(c) for c in sizes], object)
+        for i in np.ndindex(*parts.shape):
+            part = {d: slice(*e[k : k + 2]) for d, e, k in zip(dims, ends, i) if d in da.dims}
+            part = {d: s for d, s in part.items() if d not in at}
+            shape = [c[k] for c, k in zip(sizes, i)]
+            made = delayed(block, pure=True)(whole.isel(part).data, part)
+            parts[i] = lazy.from_delayed(made, shape, dtype)
+        data = lazy.block(parts.tolist()) if parts.ndim else parts[()]
+        counted = {k: np.arange(da.sizes[k]) for k in at if k not in da.coords}
+        with warnings.catch_warnings():  # of positions that are NaN
+            warnings.simplefilter("ignore", RuntimeWarning)
+            there = da.coords.to_dataset().assign_coords(counted).interp(at)
+        for k in axes.keys() & at.keys():
+            there[k].attrs = there[k].attrs or axes[k].attrs
+        return xr.DataArray(data, there.coords, list(dims), da.name, da.attrs)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
@@ -318,6 +351,16 @@ class ElmAccessor:
         )
         out = Rendering(field=field, mean=True, missing=missing).on_target(target)
         return split_variables(to_dataarray(out), out.labels)
+
+
+def _positions(name: str, given: Any) -> Any:
+    """What a caller gives for a dim, with the dims that it has."""
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
+        return xr.Variable(*given)
+    if isinstance(given, (xr.DataArray, xr.Variable)):
+        return given.compute()
+    values = np.asarray(given)
+    return xr.Variable((name,) * values.ndim, values)
 
 
 def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:

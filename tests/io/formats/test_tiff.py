@@ -201,3 +201,38 @@ def test_a_stack_is_denoised_and_written_back_with_its_sizes(tmp_path):
             assert file.asarray().dtype == np.uint16
         for key in sizes:
             assert float(pixels[key]) == pytest.approx(want.get(key, 0.25))
+
+
+@pytest.mark.parametrize("kind", ["Area", "Point"])
+def test_pixels_are_areas_or_points(tmp_path, kind):
+    rasterio = pytest.importorskip("rasterio")
+    values, path = np.add.outer(np.arange(20.0) ** 2, np.arange(24.0)), tmp_path / "a.tif"
+    place = {"crs": "EPSG:32633", "transform": rasterio.Affine(10, 0, 0, 0, -10, 0)}
+    with rasterio.open(path, "w", width=24, height=20, count=1, dtype="float64", **place) as file:
+        file.write(values, 1)
+        file.update_tags(AREA_OR_POINT=kind)
+    field = ef.fit(path)
+    told = {"Area": "means", "Point": "points"}[kind]
+    assert field.labels.samples == field.report()["samples are"] == told
+    assert ef.fit(path, samples="points").labels.samples == "points"
+    if kind == "Area":
+        cells = -10 * np.arange(21.0), 10 * np.arange(25.0)
+        assert np.allclose(field.means(*cells), values, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_missing_pixels_come_back(tmp_path, seed):
+    rasterio = pytest.importorskip("rasterio")
+    rng = np.random.default_rng(seed)
+    dtype = ["uint8", "int16", "uint16", "int32", "float32"][seed % 5]
+    fill = {"uint8": 255, "uint16": 65535}.get(dtype, -9999)
+    values = rng.integers(0, 200, (2, 18, 21)).astype(dtype)
+    values[:, rng.uniform(size=(18, 21)) < 0.2] = fill
+    place = {"crs": "EPSG:3035", "transform": rasterio.Affine(10, 0, 9, 0, -10, 5)}
+    size = {"width": 21, "height": 18, "count": 2, "dtype": dtype, "nodata": fill}
+    with rasterio.open(tmp_path / "a.tif", "w", **size, **place) as file:
+        file.write(values)
+    ef.write(ef.fit(tmp_path / "a.tif"), tmp_path / "b.tif")
+    with rasterio.open(tmp_path / "b.tif") as file:
+        assert (file.nodata, file.dtypes[0]) == (fill, dtype)
+        assert np.array_equal(file.read(), values)

@@ -95,3 +95,41 @@ def test_groups_of_dates():
     close(got.values, own.values, 1e-10)
     close(da.resample(time="MS").mean().elm.interp(latitude=[44.0]).values,
           da.resample(time="MS").mean().interp(latitude=[44.0]).values, 1e-10)  # fmt: skip
+
+
+R = np.random.default_rng(0)
+POINTS = xr.DataArray([1.5, 2.5, np.nan], dims="p", coords={"p": [3, 4, 5]})
+BLOCKS = {
+    "one point": {"t": 2.2, "y": 2.5, "x": 1.5},
+    "a number": {"y": 2.5},
+    "a grid": {"y": [1.5, 2.5], "x": [3.5]},
+    "points": {"y": xr.DataArray([1.0, 2.5, 3], dims="p"), "x": POINTS},
+    "a variable": {"y": ("q", [1.0, 2.0])},
+    "following a dim": {"y": xr.DataArray(R.uniform(1, 5, (6, 4)), dims=("t", "q"))},
+    "curved": {"t": xr.DataArray(R.uniform(1, 4, (3, 4)), dims=("r", "q"))},
+}
+
+
+@pytest.mark.parametrize("chunks", [{"t": (1, 3, 2)}, {"t": 2, "y": 4, "x": 3}])
+@pytest.mark.parametrize("at", BLOCKS.values(), ids=BLOCKS)
+def test_blocks_are_what_the_whole_is(at, chunks):
+    pytest.importorskip("dask")
+    coords = {
+        "t": np.arange(6.0), "y": ("y", np.arange(9.0), {"units": "m"}),
+        "h": ("y", np.arange(9.0) ** 2), "w": (("y", "x"), R.normal(size=(9, 10))),
+    }  # fmt: skip
+    da = xr.DataArray(R.normal(size=(6, 9, 10)), coords, ("t", "y", "x"), "a", {"units": "K"})
+    whole, lazy = da.elm.interp(at, "cubic"), da.chunk(chunks).elm.interp(at, "cubic")
+    assert lazy.chunks is not None
+    xr.testing.assert_allclose(whole, lazy.compute())
+    assert whole.dims == lazy.dims
+    assert whole.attrs == lazy.attrs
+    for name, c in whole.coords.items():
+        assert lazy.coords[name].attrs == c.attrs
+
+
+def test_untouched_variables_are_copies():
+    ds = xr.Dataset({"a": ("x", np.arange(5.0)), "b": ("y", np.zeros(3))}, {"x": np.arange(5)})
+    got = ds.elm.interp(x=[1.5])
+    got.b[0] = 9
+    assert ds.b[0] == 0

@@ -220,6 +220,19 @@ def curvilinear(of: Field, given: Mapping[str, Floats]) -> Projected:
     return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells)
 
 
+def even(of: Field, axes: Mapping[str, Floats], edges: Mapping[str, Floats]) -> Projected:
+    """Places at coordinates on the last two axes, as a map; their samples where there are none."""
+    a, b = of.domain.dims[-2:]
+    own = {axis.name: axis.coords for axis in of.domain.axes}
+    y, x = (np.asarray(axes.get(name, own[name]), np.float64) for name in (a, b))
+    rows, columns = (np.asarray(edges.get(n, cell_edges(c))) for n, c in ((a, y), (b, x)))
+    if of.labels.horizontal((a, b)) is not None:
+        rows = np.clip(rows, -90, 90)
+    points = np.stack(np.meshgrid(y, x, indexing="ij"), axis=-1)
+    cells = partial(projected_cells, rows, columns, lambda *xy: xy)
+    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells)
+
+
 def own_crs(of: Field) -> str:
     """The field's own system, which it must have."""
     if of.labels.crs is not None:
@@ -252,7 +265,8 @@ def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
     near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
     u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     a, b = (of.domain.dims[k] for k in map_plane(of))
-    points, cells = np.stack([v, u], axis=-1), partial(projected_cells, y, x, back)
+    points = np.stack([v, u], axis=-1)
+    cells = partial(projected_cells, cell_edges(y), cell_edges(x), back)
     return Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points, cells=cells)
 
 
@@ -283,14 +297,14 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
 # --- cells ---------------------------------------------------------------------------------------
 
 
-def projected_cells(y: Floats, x: Floats, back: Transformation) -> Floats:
-    """Corners (n_y, n_x, v, 2), y first, of the cells around rows and columns, in another system.
+def projected_cells(y: Floats, x: Floats, back: Callable[..., Any]) -> Floats:
+    """Corners (n_y, n_x, v, 2), y first, of the cells between edges, in another system.
 
     Sides are curves there: some places on each are corners too, which neighbours share.
     """
     t, one = np.arange(SIDE_PIECES) / SIDE_PIECES, np.ones(SIDE_PIECES)
     along, down = (np.concatenate(c) for c in ((t, one, 1 - t, 0 * t), (0 * t, t, one, 1 - t)))
-    rows, columns = cell_edges(y)[:, None, None], cell_edges(x)[:, None]
+    rows, columns = y[:, None, None], x[:, None]
     Y = (1 - down) * rows[:-1] + down * rows[1:]
     X = (1 - along) * columns[:-1] + along * columns[1:]
     return np.stack(back(*np.broadcast_arrays(X, Y))[::-1], axis=-1)

@@ -14,6 +14,7 @@ from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.io.conventions import crs_of, map_axes
 from elmfield.io.export import map_targets as maps
 from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
@@ -261,6 +262,9 @@ def coordinates_of(like: Array) -> GridCoordinates:
 
         like = grid(check_exists(like))  # several variables, or none, will do
     like = read(like) if is_path(like) else from_image(like)
+    if isinstance(like, Curvilinear):
+        places = np.moveaxis(like.mesh.given, -1, 0)
+        return GridCoordinates(dict(zip(like.names, places)), like.frame.labels)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
         return GridCoordinates(at, like.labels)

@@ -23,10 +23,11 @@ from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_label
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
-from elmfield.field.point_values import QUANTITIES, query
+from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, cell_edges, reprojected
+from elmfield.io.export.map_targets import Projected, cell_edges, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded
@@ -96,6 +97,8 @@ class Rendering:
         if grid.is_target and window:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
+        if grid.is_target and isinstance(self.field, Curvilinear):
+            return self._off_mesh(self.field.frame, grid)
         target, axes = grid.target(self.field), self.field.domain.axes
         if target is None:
             coordinates = self.field.model.coordinates
@@ -262,15 +265,27 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _on_map(self, grid: Projected) -> Gridded:
+    def _off_mesh(self, frame: Field, grid: OutputGrid) -> Gridded:
+        """The quantity of a field on a curvilinear grid, `frame` around it, on another grid."""
+        target = grid.target(frame) or TargetGrid()
+        if target.projected is not None:
+            return self._finish(self._on_map(target.projected, frame))
+        there = even(frame, target.axes, target.edges)
+        found, (a, b) = self._on_map(there, frame), there.plane
+        coords = {name: c for name, c in found.coords.items() if name in found.dims[:-2]}
+        named = replace(found, dims=(*found.dims[:-2], a, b), labels=frame.labels)
+        return self._finish(replace(named, coords={**coords, a: there.y, b: there.x}))
+
+    def _on_map(self, grid: Projected, frame: Field | None = None) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes."""
-        dims, channel = self.field.domain.dims, self.field.model.channel_axis
+        frame = frame or self.field
+        dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
         if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:
-            values = self._points_on_map(grid, plane, others)
+            values = self._points_on_map(grid, plane, others, dims)
         kept = {} if grid.crs is None else {"y": grid.y, "x": grid.x}
         return Gridded(
             # Channels lie before y and x, which end the dims.
@@ -278,16 +293,19 @@ class Rendering:
             dims=(*others, "y", "x"),
             coords={**others, **kept},
             channel_axis=channel,
-            labels=reprojected(self.field.labels, grid),
+            labels=reprojected(frame.labels, grid),
         )
 
     def _means_on_map(self, grid: Projected, n_others: int) -> Array:
         """Means over the cells of a map, the field's other axes first and channels last."""
         corners = grid.cells()
         seen = np.isfinite(corners).all(axis=(2, 3))
-        means = polygon_means(self.field, missing=self.missing)
-        found, _ = means(corners[seen], min_coverage=self.min_coverage)
-        if classes := self.field.labels.classes:
+        field, least = self.field, self.min_coverage
+        if isinstance(field, Curvilinear):
+            found, _ = field.means(corners[seen], missing=self.missing, min_coverage=least)
+        else:
+            found, _ = polygon_means(field, missing=self.missing)(corners[seen], min_coverage=least)
+        if classes := field.labels.classes:
             best = winners(classes, found.reshape(-1, len(classes)))
             found = best.reshape(found.shape[:-1])
         whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
@@ -295,16 +313,16 @@ class Rendering:
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
 
     def _points_on_map(
-        self, grid: Projected, plane: list[int], others: Mapping[str, Floats]
+        self, grid: Projected, plane: list[int], others: Mapping[str, Floats], dims: Sequence[str]
     ) -> Array:
         """The quantity at the places of a map, the field's other axes first and channels last."""
-        dims, parts = self.field.domain.dims, []
+        parts = []
         for index in np.ndindex(*map(len, others.values())):
             points = np.empty((*grid.points.shape[:2], len(dims)))
             points[..., plane] = grid.points
             for name, i in zip(others, index):
                 points[..., dims.index(name)] = others[name][i]
-            found = query(self.field.model, self.quantity, points, "nan", self.missing)
+            found = self.field._query(self.quantity, points, "nan", self.missing)
             parts.append(to_numpy(found))
         return np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
 

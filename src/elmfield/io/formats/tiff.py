@@ -193,8 +193,10 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         dtype = np.dtype(np.float32 if stored == np.float32 and not has_gaps else np.float64)
     # The number that marked a gap may well be a scaled value.
     fill = float("nan") if is_scaled and nodata is not None else nodata
+    is_area = attrs.get("AREA_OR_POINT") == "Area" and "colours" not in header
     about = Labels(
         align="areas",
+        samples="means" if is_area else "points",
         crs=crs,
         transform=[t.a, t.b, t.c, t.d, t.e, t.f],
         attrs=attrs,

@@ -1,0 +1,342 @@
+"""Fields on curvilinear grids.
+
+The coordinates of the samples are a field too, fitted as the values are. A place is found by a
+start at the nearest sample and Newton's steps in the numbers of samples.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from elmfield._array.backend import to_numpy
+from elmfield._array.checks import by_name, numbers
+from elmfield._array.typing import Array, Bools, Floats
+from elmfield.domain import Axis, Domain
+from elmfield.domain.sphere import EARTH, unit_vectors
+from elmfield.field import Field
+from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
+from elmfield.field.blend.points import Function
+from elmfield.field.coordinates.labels import AxisLabels, multiply_units
+from elmfield.field.field import Coords
+from elmfield.field.point_values import Missing, query
+from elmfield.fit.encoder import encoder
+from elmfield.fit.polygon_means import PolygonMeans, polygon_means, spline_encoder
+
+MOST_STEPS = 12
+"""Newton's steps: three are taken in smooth meshes, and the rest where cells are bent."""
+
+FOUND_CELLS = 3e-5
+"""A step, in cells, after which a place is found: what is left is its square, or less."""
+
+TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
+"""What a table keeps of the places, and points, no fewer than samples, from which it pays."""
+
+OTHER_STARTS = 6
+"""Further samples from which places are looked for, where the nearest one leads nowhere."""
+
+KEPT = 3
+"""Meshes that are kept for the next array, and sets of places that are kept with each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Where the samples of a curvilinear grid are; kept for the next array on it.
+
+    Parameters
+    ----------
+    given : array, shape (n, m, 2)
+        Latitudes and longitudes, or y and x; NaN where they are not known.
+    places : Field
+        The same, between the samples too: unit vectors on the sphere, or y and x; channels last.
+    tree : cKDTree
+        Those that are known.
+    radius : float or None
+        Of the sphere, in metres; None on a map.
+    """
+
+    given: Floats
+    places: Field
+    tree: Any
+    radius: float | None
+    _found: dict[bytes, tuple[Floats, Bools]] = field_of(default_factory=dict)
+
+    def locate(self, places: Array) -> tuple[Floats, Bools]:
+        """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
+        given = numbers("places", places)
+        i, found = _kept(self._found, given.reshape(-1, 2), (), self._search)
+        return i.reshape(given.shape), found.reshape(given.shape[:-1])
+
+    def _search(self, given: Floats) -> tuple[Floats, Bools]:
+        at = given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
+        good = np.flatnonzero(np.isfinite(at).all(axis=1))
+        i, off = np.zeros((len(at), 2)), np.full(len(at), np.inf)
+        away, near = self.tree.query(at[good], eps=1.0)
+        i[good], off[good] = self._newton(at[good], self._samples[near])
+        # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
+        lost = np.flatnonzero(off[good] > FOUND_CELLS)
+        wide, others = self.tree.query(self.tree.data[near[lost]], k=OTHER_STARTS + 1)
+        close = away[lost] <= 2 * wide[:, -1]
+        lost, others = good[lost[close]], others[close]
+        for k in range(1, OTHER_STARTS + 1):
+            if len(lost):
+                j, left = self._newton(at[lost], self._samples[others[:, k]])
+                better = left < off[lost]
+                i[lost[better]], off[lost[better]] = j[better], left[better]
+                still = off[lost] > FOUND_CELLS
+                lost, others = lost[still], others[still]
+        return i, off <= FOUND_CELLS
+
+    def _newton(self, at: Floats, start: Floats) -> tuple[Floats, Floats]:
+        """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
+        i, off, model = start.copy(), np.full(len(at), np.inf), self.places.model
+        shape, wraps = self.places.shape, np.asarray(self.places.domain.periodic)
+        scale, todo = np.asarray(model.scale), np.arange(len(at))
+        is_many = len(at) > max(TABLE_MIN_POINTS, len(self._samples))
+        table = self._table if is_many or "_table" in vars(self) else None
+        for _ in range(MOST_STEPS if len(at) else 0):
+            x = i[todo]
+            function: Function = model.function_for(len(x)) if table is None else table
+            P, Jy, Jx = function.partials(x, [(0, 0), (1, 0), (0, 1)])  # (n, C) each
+            lacks, Jy, Jx = at[todo] - model.finish(P, True), Jy * scale, Jx * scale
+            a, b, c, y, x_ = (np.einsum("nk,nk->n", *both) for both in (
+                (Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks)))  # fmt: skip
+            step = (
+                np.stack([c * y - b * x_, a * x_ - b * y], -1) / (a * c - b * b + 1e-300)[:, None]
+            )
+            moved = x + np.clip(step, -2, 2)
+            turned = (moved + 0.5) % shape - 0.5
+            i[todo] = np.where(wraps, turned, np.clip(moved, -0.5, np.asarray(shape) - 0.5))
+            off[todo] = np.abs(step).max(axis=1)
+            todo = todo[off[todo] > FOUND_CELLS]
+            if not len(todo):
+                break
+        return i, off
+
+    @cached_property
+    def _samples(self) -> Floats:
+        """Numbers (n, 2) of the samples that the tree holds."""
+        return np.argwhere(np.isfinite(self.given).all(axis=-1)).astype(np.float64)
+
+    @cached_property
+    def _table(self) -> Function | None:
+        """The places at lookup speed, where that fits in memory."""
+        try:
+            return self.places.tabulate(TABLE_TOLERANCE, 0).polynomials
+        except MemoryError:
+            return None
+
+
+_meshes: dict[bytes, Mesh] = {}
+
+
+def _kept(store: dict[bytes, Any], given: Floats, about: object, make: Callable[..., Any]) -> Any:
+    """What is made of an array; the last ones of a store are at hand."""
+    key = blake2b(np.ascontiguousarray(given).data).digest() + str((given.shape, about)).encode()
+    store[key] = found = store.pop(key) if key in store else make(given)
+    while len(store) > KEPT:
+        store.pop(next(iter(store)))
+    return found
+
+
+def _mesh_of(axes: Sequence[Axis], radius: float | None, given: Floats) -> Mesh:
+    """The mesh of coordinates."""
+    from scipy.spatial import cKDTree  # 0.1 s, for these alone
+
+    y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
+    made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
+    flat = y.reshape(-1, y.shape[-1])
+    return Mesh(given, made, cKDTree(flat[np.isfinite(flat).all(axis=1)]), radius)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curvilinear(Field):
+    """A field whose samples lie at places of two coordinates each, on its last two axes.
+
+    Points, polygons and `interp` go by these coordinates, with NaN off the mesh; a `gradient`,
+    (..., 2) or (..., C, 2), is northward and eastward, per metre, or along y and x of a map.
+    `samples`, `grid`, `resize`, `crop` and files are those of the field on numbers of samples.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        Where the samples are.
+    names : pair of str
+        Of the two coordinates.
+    """
+
+    mesh: Mesh
+    names: tuple[str, str]
+
+    def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
+        index, places = self._indexed(points, outside)
+        if quantity in ("value", "std", "std value"):
+            return query(self.model, quantity, index, "nan", missing)
+        if quantity not in ("gradient", "gradient_magnitude"):
+            raise ValueError(f"a curvilinear grid has values and gradients; got {quantity!r}.")
+        slopes = query(self.model, "gradient", index, "nan", missing)
+        J = self.mesh.places.gradient(index[..., -2:], outside="nearest") * (
+            self.mesh.radius or 1.0
+        )
+        if self.mesh.radius is not None:
+            f, l = np.deg2rad(places[..., 0]), np.deg2rad(places[..., 1])
+            zero = np.zeros_like(f)
+            north = [-np.sin(f) * np.cos(l), -np.sin(f) * np.sin(l), np.cos(f)]
+            ways = np.stack([np.stack(north, -1), np.stack([-np.sin(l), np.cos(l), zero], -1)], -2)
+            J = ways @ J  # (..., 2, 2): metres north and east per sample
+        if self.model.channel_axis is not None:
+            J = J[..., None, :, :]
+        slopes = np.asarray(to_numpy(slopes))[..., None, -2:]
+        found = np.asarray((slopes @ np.linalg.inv(J))[..., 0, :])
+        return found if quantity == "gradient" else np.linalg.norm(found, axis=-1)
+
+    def interp(
+        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "nan",
+        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
+    ) -> Any:  # fmt: skip
+        """As :meth:`Field.interp`, by the names of the two coordinates or by the field's dims."""
+        both = {**by_name("coords", coords), **coords_by_name}
+        if not set(both) & set(self.names):
+            found = Field(self.model).interp(
+                both, quantity=quantity, outside=outside, missing=missing, std=std, chunks=chunks
+            )
+            dims, at = self.domain.dims[-2:], np.moveaxis(self.mesh.given, -1, 0)
+            return found if both else found.assign_coords(
+                {n: (dims, c, dict(self.labels.axis(n).attrs)) for n, c in zip(self.names, at)}
+            )  # fmt: skip
+        if std or chunks is not None or not set(self.names) <= set(both):
+            raise ValueError(
+                f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std` "
+                "and `chunks`; ask for quantity='std'."
+            )
+        ask = partial(self._query, quantity, outside=outside, missing=missing)
+        told: Any = {
+            "directions": self.names,
+            "units": lambda u: u and multiply_units((u, 1), ("m", -1)),
+        }
+        return evaluate_at_labels(self.frame.model, both, quantity, ask, **told)
+
+    to_xarray = interp
+
+    def __getitem__(self, key: str | int | slice) -> "Curvilinear":
+        """The field of one variable of a Dataset, by name; or of some channels, by number."""
+        return replace(self, model=self.model[key])
+
+    @cached_property
+    def frame(self) -> Field:
+        """A field with even axes of the two coordinates around the mesh; its values mean nothing.
+
+        For those who ask what axes there are.
+        """
+        axes, about = list(self.domain.axes[:-2]), dict(self.labels.axes)
+        for k, (name, n) in enumerate(zip(self.names, self.shape[-2:])):
+            c, period = (
+                np.sort(self.mesh.given[..., k][np.isfinite(self.mesh.given).all(axis=-1)]),
+                None,
+            )
+            low, high = c[0], c[-1]
+            if k == 1 and self.mesh.radius is not None:  # around the circle, but for the widest gap
+                turned = np.sort(c % 360)
+                gaps = np.diff(turned, append=turned[0] + 360)
+                j = int(np.argmax(gaps))
+                low = turned[(j + 1) % len(c)]
+                low, high = low - 360 * (low > high), 360 - gaps[j]
+                period = 360.0 if gaps[j] < 720 / n else None
+                high += low
+            last = low + 360 * (n - 1) / n if period else high
+            axes.append(Axis.through(name, np.linspace(low, last, n), period))
+            told = {"units": ("degrees_north", "degrees_east")[k]} if self.mesh.radius else {}
+            about[name] = AxisLabels(attrs={**told, **self.labels.axis(name).attrs})
+        kept = self.labels.coords_off(self.domain.dims[-2:])
+        labels = replace(self.labels, axes=about, coords=kept, align="areas")
+        return Field(replace(self.model, domain=Domain.of(axes), labels=labels))
+
+    def locate(self, places: Array) -> tuple[Floats, Bools]:
+        """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
+        return self.mesh.locate(places)
+
+    def means(  # type: ignore[override]
+        self, polygons: Array, *, missing: Missing = None, min_coverage: float = 0.5
+    ) -> tuple[Array, Floats]:
+        """Means over polygons (..., v, 2) by area, as :class:`PolygonMeans` has them.
+
+        NaN where one does not lie on the mesh as a whole.
+        """
+        corners, on_mesh = self.locate(polygons)
+        whole = np.asarray(on_mesh.all(axis=-1))
+        parts = self._over_cells(missing)
+        (means, covered), (size, _) = (
+            part(np.nan_to_num(corners), min_coverage=min_coverage) for part in parts
+        )
+        more = (...,) + (None,) * (means.ndim - whole.ndim)
+        return np.where(whole[more], means / size, np.nan), np.where(whole, covered, 0.0)
+
+    def _over_cells(self, missing: Missing) -> list[PolygonMeans]:
+        """Integrals of the field times the areas of its cells, and of these."""
+        dims = [np.arange(n, dtype=np.float64) for n in self.mesh.places.shape]
+        J = self.mesh.places.grid(*dims, quantity="gradient", missing="fill")
+        size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
+        values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
+        if k is not None and (after := len(self.shape) - k) < 2:
+            size = np.expand_dims(size, 2 - after)
+        wide, periodic = np.where(np.isnan(values), np.nan, size), self.domain.periodic
+        make = encoder(
+            values.shape, self.settings, channel_axis=k, periodic=np.flatnonzero(periodic).tolist()
+        )
+        return [polygon_means(make(y, missing="nan")) for y in (values * wide, wide)]
+
+    def _indexed(self, points: Array, outside: str) -> tuple[Floats, Floats]:
+        """Points with numbers of samples for places, NaN off the mesh; and these places."""
+        given = np.array(numbers("points", points), np.float64)
+        d = len(self.shape)
+        if given.ndim == 0 or given.shape[-1] != d:
+            raise ValueError(f"`points` must have {d} coordinates each; got shape {given.shape}.")
+        places = given[..., -2:].copy()
+        index, on_mesh = self.locate(places)
+        shown = on_mesh[..., None] | (outside == "nearest")
+        given[..., -2:] = np.where(shown, index, np.nan)
+        return given, places
+
+
+def curvilinear(
+    of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH
+) -> Curvilinear:
+    """A field whose last two axes number the rows and columns of a curvilinear grid.
+
+    :func:`elmfield.fit` makes one of a DataArray that has such coordinates.
+
+    Parameters
+    ----------
+    of : Field
+        The field on numbers of samples; an axis that goes round is periodic in it.
+    latitude, longitude : arrays, shape of its last two axes
+        Where its samples are, in degrees; NaN where that is not known.
+    is_map : bool
+        Whether these are y and x of a map instead.
+    radius : float
+        Of the sphere, in metres.
+
+    Examples
+    --------
+    >>> import numpy as np, elmfield as ef
+    >>> j, i = np.indices((30, 40))
+    >>> latitude, longitude = 40 + 0.2 * j + 0.05 * i, 10 + 0.3 * i - 0.1 * j
+    >>> mesh = ef.curvilinear(ef.fit(latitude + longitude), latitude, longitude)
+    >>> bool(abs(mesh([43.0, 14.0]) - 57) < 1e-6)
+    True
+    """
+    both = [numbers(n, v) for n, v in (("latitude", latitude), ("longitude", longitude))]
+    axes = of.domain.axes[-2:]
+    if any(b.shape != of.shape[-2:] for b in both) or any(a.coords is not None for a in axes):
+        raise ValueError(
+            "`latitude` and `longitude` must have the shape of the field's last two axes, "
+            f"{of.shape[-2:]}, which number samples; got {both[0].shape} and {both[1].shape}."
+        )
+    about = None if is_map else radius
+    periods, given = [a.period for a in axes], np.stack(both, axis=-1)
+    mesh = _kept(_meshes, given, (periods, about), partial(_mesh_of, axes, about))
+    return Curvilinear(of.model, mesh, ("y", "x") if is_map else ("latitude", "longitude"))
