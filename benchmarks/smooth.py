@@ -13,7 +13,7 @@ orders of scattered samples on the fields of `scattered`; the cost of a kept num
 noisy ERA5. Lines with noise were tuned on other seeds. `fresh` has functions that no choice has
 seen. Those it had before (tanh, a pole, a chirp, band-limited lines 100 to 105) are no longer
 fresh: the decades of prices and the boxes of lines at high orders were chosen again on the first
-three and seven others, the caution on few samples on 1300 random lines after looking at the last.
+three and seven others.
 """
 
 import numpy as np
