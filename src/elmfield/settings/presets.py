@@ -251,7 +251,7 @@ class Smooth:
             # Half a sample of overlap blends between samples: no sample is stored twice.
             return (32 if d == 1 else 16 if d <= 3 else 8), 0.5, 0
         if np.mean(self._known_order) >= WIDE_ORDER and d <= 3:
-            return {1: (64, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
+            return {1: (32, 4.0, 4), 2: (32, 3.0, 3), 3: (24, 3.0, 2)}[d]
         return {1: (64, 2.0, 2), 2: (32, 2.0, 2), 3: (24, 2.0, 1)}.get(d, (8, 1.0, 0))
 
     @property

@@ -186,7 +186,9 @@ HIGHEST_ORDER = 5.0
 """Highest order: r⁹ beside polynomials of degree 4."""
 
 CHOOSING_REGIONS = 12
-"""Regions that settle order and noise for all."""
+"""Regions that settle order and noise for all. With an order for each of 8² blocks, chosen by half
+of the held-out samples, the other half is 2 % better than with the best single order on t2m, 4 %
+worse on t850 and 2 % worse on a DEM."""
 
 CHOOSING_SAMPLES = 500
 """Samples of such a region that are used, at most."""

@@ -283,6 +283,7 @@ def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: fl
         keep = gammas > n * eps * gammas[:, -1:]
     else:
         V, root, _ = np.linalg.svd(B, full_matrices=False)
+        V = np.linalg.qr(V * B.any(axis=2, keepdims=True))[0]  # nothing of rows that are only zeros
         keep, gammas = root > n * eps * root[:, :1], root**2
     gamma, U = gammas[keep], _columns(halves.rest.mT @ V, keep)
     turn = np.argsort(-gamma, kind="stable")  # from large to small
@@ -311,14 +312,21 @@ def _mixed(
 ) -> tuple[Floats, AxisLayer]:
     """Each mode of :func:`_factored` as a sum of features, and the layer that has them."""
     root_E = np.sqrt(E[halves.own])
-    left, root, right = np.linalg.svd(halves.features / root_E[:, None, :], full_matrices=False)
-    known = root > len(A) * np.finfo(float).eps * root[:, :1]
-    inverse = np.divide(1, root, where=known, out=np.zeros_like(root))
-    weights = np.zeros((2, len(E), V.shape[2]))
-    right *= halves.features.any(axis=1, keepdims=True)  # not a digit for the other parity
-    back = (right.mT * inverse[:, None, :]) @ (left.mT @ V)
-    weights[[[0], [1]], halves.own] = back / root_E[:, :, None]
-    others = (_columns(weights, keep) * sign)[:, turn]
+    parts = []
+    # The least weights come from a QR factorisation whose rows, features, and columns, modes, go
+    # from large to small: each is exact to its own size, however many decades lie between them.
+    for own, root, B, W, kept in zip(halves.own, root_E, halves.features, V, keep):
+        ahead = np.argsort(root, kind="stable")
+        ahead = ahead[B.any(axis=0)[ahead]]  # not a digit for the other parity
+        M = (W[:, kept].T @ B / root).T
+        down = np.argsort(-np.linalg.norm(M, axis=0), kind="stable")
+        Q, R = np.linalg.qr(M[np.ix_(ahead, down)])
+        size = np.diag(R)
+        part = np.zeros((len(E), len(down)))
+        back = (Q / size) @ np.linalg.inv(R / size[:, None]).T
+        part[np.ix_(own[ahead], down)] = back / root[ahead, None]
+        parts.append(part)
+    others = (np.hstack(parts) * sign)[:, turn]
     # What is free in the other functions on the samples is taken off them again.
     free, L, onto = E == 0, halves.lines, halves.onto
     others[free] = -onto @ (L.T @ (A @ others))

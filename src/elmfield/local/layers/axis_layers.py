@@ -198,9 +198,10 @@ def price(omega2: Floats, order: float, decades: float = 12.0) -> Floats:
 MOST_FREE = 8
 """Polynomials without a price, at most: degrees 0 to 7. Ten lose digits on boxes of 24 samples."""
 
-PRICE_DECADES = 20.0
+PRICE_DECADES, RING_DECADES = 24.0, 20.0
 """Decades that prices span at most, up to order MOST_FREE; 12 above. With 24 the roughest modes of
-order 8 miss their samples by 1e-7, with 20 by 2e-9; with 16 smooth functions lose two digits."""
+order 8 miss their samples by 1e-7, with 20 by 2e-9, but functions of few digits in the middle of a
+box lose two at its ends, where splines do not. Rings have no ends."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class Cosines:
 
     def prices(self, order: float) -> Floats:
         """What each feature costs in an energy of this order, (width,); 0 if it is free."""
-        decades = PRICE_DECADES if order <= MOST_FREE else 12.0
+        decades = 12.0 if order > MOST_FREE else PRICE_DECADES if self.free else RING_DECADES
         return self.priced(price(self.angular**2, order, decades), order)
 
     def priced(self, E: Floats, order: float) -> Floats:
