@@ -71,8 +71,9 @@ def layer_of(field: Field, name: str = "field") -> Layer:
         scale = [2.0**-level if j in shown else 1.0 for j in range(len(shape))]
         made = field.resize(scale=scale, chunks=tuple(chunks), dtype=dtype)
         made = abs(made) if is_complex else made
-        is_last = k is None or not scene.is_picture
-        arrays.append(made if is_last else np.moveaxis(made, k, -1))
+        if k is not None and scene.is_picture:
+            made = np.moveaxis(made, k, -1)
+        arrays.append(made)
     axes = [(2.0**FINEST if j in shown else 1.0, a) for j, a in enumerate(field.domain.axes)]
     options: dict[str, Any] = {
         "name": name,
