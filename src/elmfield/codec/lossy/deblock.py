@@ -57,7 +57,7 @@ def find_roughness(y: NDArray[np.integer], sizes: Small | None = None) -> Ints:
             np.abs(second, out=second)
             middle = [slice(None)] * z.ndim
             middle[k] = slice(1, -1)
-            np.minimum(second, ROUGHEST, out=total[(k - 1, *middle)])
+            np.minimum(second, ROUGHEST, out=total[k - 1][tuple(middle)])
         if sizes is not None:
             i = np.arange(z.shape[k]).reshape([-1 if j == k else 1 for j in range(1, z.ndim)])
             inward = np.where(i % sizes == 0, i + 1, np.where((i + 1) % sizes == 0, i - 1, i))
