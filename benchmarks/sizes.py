@@ -88,16 +88,23 @@ def files():
 # --- lines where cells meet ----------------------------------------------------------------------
 
 
-def roughness(field, every=None):
-    """Second differences at borders over those elsewhere, magnified twice; one for each axis."""
+CELL = 32
+"""Samples between borders of the codec's largest boxes in pictures."""
+
+MOVED = 13
+"""Samples cut off in front, so that boxes lie elsewhere."""
+
+
+def roughness(values, psnr, cut=0):
+    """Second differences at borders over those elsewhere, magnified twice; one for each axis.
+
+    With `cut`, at the same places of a picture that was cut before it was coded.
+    """
+    field = ef.fit(np.ascontiguousarray(values[cut:, cut:]), ef.smooth(psnr=psnr))
     large, found = field.resize(scale=2), []
     for axis in (0, 1):
         bends = np.moveaxis(np.abs(np.diff(large, 2, axis=axis)), axis, 0).mean(axis=1)
-        edges = (
-            field.partition.edges[axis] if every is None else np.arange(0, field.shape[axis], every)
-        )
-        borders = np.asarray(edges[1:])
-        borders = borders[borders < field.shape[axis]]
+        borders = np.arange(CELL, values.shape[axis], CELL) - cut
         at = np.zeros(len(bends), bool)
         at[2 * borders - 2] = at[2 * borders - 1] = True  # centred on either side of a border
         found.append(float(bends[at].mean() / bends[~at].mean()))
@@ -105,18 +112,19 @@ def roughness(field, every=None):
 
 
 def lines():
-    rows = []
-    for psnr in (None, 40, 35):
-        cells = []
-        for name in PHOTOGRAPHS.values():
-            values = np.round(datasets.load(name)).astype(np.uint8)
-            cells += roughness(ef.fit(values, ef.smooth(psnr=psnr)))
-        rows.append(
-            {"psnr": psnr, "pictures": len(PHOTOGRAPHS), "mean": float(np.mean(cells))}
-            | {"highest": max(cells)}
-        )
-        print(rows[-1])
-    record("sizes", "lines", rows)
+    """At borders; in the picture itself; and at the same places where boxes lie elsewhere."""
+    from codec_training.tables import unseen  # `common` has put its folder on the path
+
+    def row(name):
+        values = np.round(datasets.load(PHOTOGRAPHS[name])).astype(np.uint8)
+        found = {"data": name, "itself": roughness(values, None)}
+        with unseen(name):
+            for psnr in (40, 35):
+                found[f"{psnr}"] = roughness(values, psnr)
+                found[f"{psnr}, boxes elsewhere"] = roughness(values, psnr, MOVED)
+        return found
+
+    in_parts("sizes", "lines", [(name,) for name in PHOTOGRAPHS], row)
 
 
 # --- a window of a large model --------------------------------------------------------------------

@@ -372,48 +372,55 @@ def whole_samples(sections, shape, B, K, prior):
     return crop(out, shape), crop(sizes, shape)
 
 
-def roughness(y):
+def roughness(y, sizes=None):
+    """Second differences along each axis, (d, C, n...), smoothed; with sizes only within boxes."""
     d = y.ndim - 1
-    y = np.clip(y, -(2**28), 2**28)
-    D = np.zeros(y.shape, np.int64)
+    y, out = np.clip(y, -(2**28), 2**28), []
     for k in range(1, d + 1):
-        for i in range(1, y.shape[k] - 1):
+        D, n = np.zeros(y.shape, np.int64), y.shape[k]
+        for i in range(1, n - 1):
             a, b, c = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
-            index = (slice(None),) * k + (i,)
-            D[index] += np.minimum(abs(a - 2 * b + c), 2**20)
-    for k in range(1, d + 1):
-        edge = np.pad(D, [(int(j == k), int(j == k)) for j in range(d + 1)], mode="edge")
-        n = y.shape[k]
-        a, b, c = (np.take(edge, range(o, o + n), axis=k) for o in (0, 1, 2))
-        D = a + 2 * b + c
-    return D
+            D[(slice(None),) * k + (i,)] = np.minimum(abs(a - 2 * b + c), 2**20)
+        if sizes is not None:
+            plain = D.copy()
+            for p in np.ndindex(y.shape):
+                i, b = p[k], int(sizes[p])
+                j = i + 1 if i % b == 0 else i - 1 if i % b == b - 1 else i
+                D[p] = plain[(*p[:k], min(max(j, 0), n - 1), *p[k + 1 :])]
+        for j in range(1, d + 1):
+            edge = np.pad(D, [(int(i == j), int(i == j)) for i in range(d + 1)], mode="edge")
+            a, b, c = (np.take(edge, range(o, o + y.shape[j]), axis=j) for o in (0, 1, 2))
+            D = a + 2 * b + c
+        out.append(D)
+    return np.array(out)
 
 
 def smoothed(y, sizes, gains, weights):
     """Samples moved towards their neighbours, one at a time."""
-    d, D, out = y.ndim - 1, roughness(y), y.copy()
+    d, D, out = y.ndim - 1, roughness(y, sizes), y.copy()
     offsets = [(o, *v) for o in (1, 2) for k in range(d) for v in ((k, -1), (k, 1))]
     for p in np.ndindex(y.shape):
-        row = [int(w) for w in weights[sum(int(D[p]) >= e * 4**d for e in (8, 24, 72, 200))]]
-        gain = int(gains[p[0]][sum(int(D[p]) >= e * 4**d for e in (8, 24, 72, 200))])
+        levels = [sum(int(r[p]) >= e * 4**d for e in (8, 24, 72, 200)) for r in D]
         total = 0
 
-        def move(offset, which, p=p, row=row):
+        def move(offset, which, level, p=p):
             at = [min(max(i + o, 0), n - 1) for i, o, n in zip(p[1:], offset, y.shape[1:])]
             off = limit(int(y[(p[0], *at)])) - limit(int(y[p]))
             small, large = (min(max(off, -t), t) for t in (32, 128))
-            return row[which] * small + row[15 + which] * large
+            row = [int(w) for w in weights[level]]
+            return int(gains[p[0]][level]) * (row[which] * small + row[15 + which] * large)
 
         for far, k, side in offsets:
             behind = p[1 + k] % int(sizes[p])
             before = int(sizes[p]) - 1 - behind
             j, towards = min(behind, before), -1 if behind <= before else 1
             which = 6 if j > 2 else 2 * j + (side != towards)
-            total += move([far * side * (i == k) for i in range(d)], 7 * (far - 1) + which)
+            offset = [far * side * (i == k) for i in range(d)]
+            total += move(offset, 7 * (far - 1) + which, levels[k])
         for i, k in itertools.combinations(range(d), 2):
             for a, b in itertools.product((-1, 1), repeat=2):
-                total += move([a * (n == i) + b * (n == k) for n in range(d)], 14)
-        out[p] += (gain * total + 2**15) >> 16
+                total += move([a * (n == i) + b * (n == k) for n in range(d)], 14, max(levels))
+        out[p] += (total + 2**15) >> 16
     return out
 
 
@@ -422,7 +429,7 @@ def limit(v):
 
 
 def corrections(data, y):
-    d, D = y.ndim - 1, roughness(y)
+    d, D = y.ndim - 1, roughness(y).sum(axis=0)
     rough = sum(
         (step * 4 * 4**d <= D).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
     )

@@ -2,12 +2,13 @@
 
 Every sample moves towards its neighbours, by weights that were trained: small differences are
 rounding and count in full, large ones are the picture's own and count no more than a limit. The
-weights depend on how rough the samples around are and on how far the border of the box is. The
+weights along an axis depend on how rough the samples around are along it, so that what is smooth
+one way and rough the other is smoothed one way, and on how far the border of the box is. The
 encoder says for each channel and level of roughness how strongly to smooth: where it does not
 help, not at all. All arithmetic of the decoder is in integers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
 import numpy as np
@@ -18,6 +19,8 @@ from elmfield.codec.lossy.transform import Floats, Whole
 Ints = NDArray[np.int32]
 Small = NDArray[np.uint8]
 Shorts = NDArray[np.int16]
+Moves = tuple[tuple[int, slice], Small, Ints]
+"""Channel and rows of a part; levels and moves of its samples, (axes and across, n...)."""
 
 LIMITS = (32, 128)
 """Differences count up to these, in units."""
@@ -32,26 +35,37 @@ EDGES = (8, 24, 72, 200)
 ROUGHEST = 1 << 20
 LEVELS = len(EDGES) + 1
 WEIGHT_BITS, GAIN_BITS = 10, 6
+GAIN_ROUNDS = 30
+"""Rounds in which gains of levels are made to suit each other."""
 LARGEST_SAMPLE = 1 << 28
 CHUNK_SAMPLES = 1 << 16
 """Samples that are smoothed at a time: what is known of them stays in a cache."""
 TAPS = [side * r for r in range(1, REACH + 1) for side in (1, -1)]
 
 
-def find_roughness(y: NDArray[np.integer]) -> Ints:
-    """Return second differences of samples (C, n...) around each, 4^d times their mean."""
+def find_roughness(y: NDArray[np.integer], sizes: Small | None = None) -> Ints:
+    """Return second differences of samples (C, n...) around each, (d, C, n...), 4^d their mean.
+
+    With the sizes of boxes, those across a border are left out: what counts in their place is the
+    one next to them within the box. Else the step at a border would pass for the picture's own.
+    """
     z = np.clip(y, -LARGEST_SAMPLE, LARGEST_SAMPLE).astype(np.int32)
-    total = np.zeros(z.shape, np.int32)
+    total = np.zeros((z.ndim - 1, *z.shape), np.int32)
     for k in range(1, z.ndim):
         if z.shape[k] > 2:
             second = np.diff(z, 2, axis=k)
             np.abs(second, out=second)
             middle = [slice(None)] * z.ndim
             middle[k] = slice(1, -1)
-            total[tuple(middle)] += np.minimum(second, ROUGHEST, out=second)
-    for k in range(1, z.ndim):
+            np.minimum(second, ROUGHEST, out=total[k - 1][tuple(middle)])
+        if sizes is not None:
+            i = np.arange(z.shape[k]).reshape([-1 if j == k else 1 for j in range(1, z.ndim)])
+            inward = np.where(i % sizes == 0, i + 1, np.where((i + 1) % sizes == 0, i - 1, i))
+            inward = np.clip(inward, 0, z.shape[k] - 1)[None]
+            total[k - 1] = np.take_along_axis(total[k - 1], inward, axis=k)
+    for k in range(2, total.ndim):
         around = 2 * total
-        inner, outer = ([slice(None)] * z.ndim for _ in range(2))
+        inner, outer = ([slice(None)] * total.ndim for _ in range(2))
         for one, other, end in ((slice(1, None), slice(-1), 0), (slice(-1), slice(1, None), -1)):
             inner[k], outer[k] = one, other
             around[tuple(inner)] += total[tuple(outer)]
@@ -61,9 +75,9 @@ def find_roughness(y: NDArray[np.integer]) -> Ints:
     return total
 
 
-def find_levels(rough: Ints, edges: tuple[int, ...]) -> Small:
-    """Return how many edges, in units, roughness has reached."""
-    scale = 4 ** (rough.ndim - 1)
+def find_levels(rough: Ints, edges: tuple[int, ...], d: int) -> Small:
+    """Return how many edges, in units, roughness of samples with d axes has reached."""
+    scale = 4**d
     out = np.zeros(rough.shape, np.uint8)
     for edge in edges:
         out += rough >= edge * scale
@@ -98,8 +112,8 @@ N_WEIGHTS = len(LIMITS) * (REACH * PLACES + 1)
 """Weights of a level: for each limit those along axes, then one for neighbours across."""
 
 
-def neighbours(d: int) -> Iterator[tuple[tuple[int, ...], int | None, int]]:
-    """Yield offsets of neighbours of a sample: along which axis, and how far; None for across.
+def neighbours(d: int) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Yield offsets of neighbours of a sample: along which axis, and how far; -1 for across.
 
     Neighbours across are one off along each of two axes.
     """
@@ -108,7 +122,7 @@ def neighbours(d: int) -> Iterator[tuple[tuple[int, ...], int | None, int]]:
             yield tuple(tap * (j == k) for j in range(d)), k, tap
     for j, k in combinations(range(d), 2):
         for a, b in product((-1, 1), repeat=2):
-            yield tuple(a * (i == j) + b * (i == k) for i in range(d)), None, 0
+            yield tuple(a * (i == j) + b * (i == k) for i in range(d)), -1, 0
 
 
 def pad_samples(y: NDArray[np.integer]) -> Ints:
@@ -131,58 +145,60 @@ def _tabulate_moves(weights: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.tensordot(weights, limited, axes=(-1, 0)).astype(np.int32)
 
 
-def find_moves(y: Whole, sizes: Small, weights: Shorts) -> tuple[Ints, Small]:
-    """Return how far weights would move samples, in ``2^-WEIGHT_BITS`` units; their levels."""
-    level = find_levels(find_roughness(y), EDGES)
+def find_moves(y: Whole, sizes: Small, weights: Shorts) -> Iterator[Moves]:
+    """Yield, for parts of the samples, how far weights would move them, and by which levels.
+
+    Levels and moves, in ``2^-WEIGHT_BITS`` units, are those along each axis, then across: there
+    the level is the largest of all axes.
+    """
+    d = y.ndim - 1
+    level = find_levels(find_roughness(y, sizes), EDGES, d)
+    if d > 1:
+        level = np.concatenate([level, level.max(axis=0, keepdims=True)])
     w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
     tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}
     tables[0] = _tabulate_moves(w[:, -1]).ravel()
     where, z = border_places(sizes), pad_samples(y)
-    total = np.empty(y.shape, np.int32)
     rows = max(1, CHUNK_SAMPLES // max(1, sizes[:1].size))
     for c in range(len(y)):
         for a in range(0, y.shape[1], rows):
             part = slice(a, a + rows)
-            near = z[c, a : a + rows + 2 * REACH]
-            total[c, part] = _move_part(near, level[c, part], [p[part] for p in where], tables)
-    return total, level
+            near, own = z[c, a : a + rows + 2 * REACH], level[:, c, part]
+            yield (c, part), own, _move_part(near, own, [p[part] for p in where], tables)
 
 
 def _move_part(z: Ints, level: Small, where: list[Small], tables: dict[int, Ints]) -> Ints:
-    """Do the same for a part of a channel, (n...), padded."""
+    """Return the moves of a part of a channel, (n...), padded."""
     d, top = z.ndim, LIMITS[-1]
     width, middle = 2 * top + 1, view_neighbour(z, (0,) * z.ndim)
-    starts: dict[int | None, NDArray[np.intp]] = {
-        k: (level * np.intp(PLACES) + place) * width + top for k, place in enumerate(where)
-    }
-    starts[None] = level * np.intp(width) + top
-    total, found = (np.zeros(level.shape, np.int32) for _ in range(2))
-    difference, place = np.empty_like(total), np.empty(level.shape, np.intp)
+    starts = [(own * np.intp(PLACES) + place) * width + top for own, place in zip(level, where)]
+    starts.append(level[-1] * np.intp(width) + top)
+    total, found = np.zeros(level.shape, np.int32), np.empty(level.shape[1:], np.int32)
+    difference, place = np.empty_like(found), np.empty(found.shape, np.intp)
     for offset, k, tap in neighbours(d):
         np.subtract(view_neighbour(z, offset), middle, out=difference)
         np.clip(difference, -top, top, out=difference)
         np.add(starts[k], difference, out=place)
         # places are in range; "clip" only spares a copy
         tables[tap].take(place, out=found, mode="clip")
-        total += found
+        total[k] += found
     return total
 
 
 def smooth(y: Whole, sizes: Small, weights: Shorts, gains: Small) -> Whole:
     """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    return _apply_moves(y, *find_moves(y, sizes, weights), gains)
+    return _apply_moves(y, find_moves(y, sizes, weights), gains)
 
 
-def _apply_moves(y: Whole, total: Ints, level: Small, gains: Small) -> Whole:
+def _apply_moves(y: Whole, moves: Iterable[Moves], gains: Small) -> Whole:
     """Return samples moved, in units."""
-    C, shift = len(total), WEIGHT_BITS + GAIN_BITS
-    which = level + np.arange(0, C * LEVELS, LEVELS).reshape([C] + [1] * (total.ndim - 1))
-    strong = total.astype(np.int64)
-    strong *= gains.astype(np.int64).ravel().take(which)
-    strong += 1 << shift >> 1
-    strong >>= shift
-    strong += y
-    return strong
+    out, shift = y.astype(np.int64), WEIGHT_BITS + GAIN_BITS
+    for part, level, move in moves:
+        strong = (gains[part[0]].astype(np.int64).take(level) * move).sum(axis=0)
+        strong += 1 << shift >> 1
+        strong >>= shift
+        out[part] += strong
+    return out
 
 
 def choose_gains(
@@ -197,20 +213,26 @@ def choose_gains(
     worth : float
         The sum of squares, in units, that a byte must save.
     """
-    total, level = find_moves(y, sizes, weights)
+    moves = list(find_moves(y, sizes, weights))
     off = np.asarray(x - y, np.float64)
-    gains = np.zeros((len(y), LEVELS), np.uint8)
-    for c in range(len(y)):
-        power, along = _add_products(off[c].ravel(), total[c].ravel(), level[c].ravel())
-        best = along * (1 << WEIGHT_BITS) / np.maximum(power, 1) * (1 << GAIN_BITS)
-        gains[c] = np.clip(np.rint(best), 0, 255)
-    found = _apply_moves(y, total, level, gains)
+    power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
+    for part, level, move in moves:
+        by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
+        by_level = by_level.astype(np.float64)
+        power[part[0]] += by_level @ by_level.T
+        along[part[0]] += by_level @ off[part].ravel()
+    gains = _solve_gains(power, along * (1 << WEIGHT_BITS + GAIN_BITS))
+    found = _apply_moves(y, moves, gains)
     saved = float(np.sum(off**2) - np.sum((x - found) ** 2))
     return (gains, found) if saved > worth * gains.size else (None, y)
 
 
-def _add_products(off: Floats, move: Ints, of: Small) -> tuple[Floats, Floats]:
-    """Return sums of squares of moves, and of moves times errors, for each level."""
-    products = (np.square(move, dtype=np.float64), move * off)
-    power, along = (np.asarray(np.bincount(of, p, LEVELS), np.float64) for p in products)
-    return power, along
+def _solve_gains(power: Floats, along: Floats) -> Small:
+    """Return gains of least squares within their range, one after the other, again and again."""
+    gains = np.zeros(along.shape)
+    own = np.maximum(np.einsum("caa->ca", power), 1)
+    for _ in range(GAIN_ROUNDS):
+        for a in range(LEVELS):
+            rest = along[:, a] - np.einsum("cb,cb->c", power[:, a], gains)
+            gains[:, a] = np.clip(gains[:, a] + rest / own[:, a], 0, 255)
+    return np.rint(gains).astype(np.uint8)

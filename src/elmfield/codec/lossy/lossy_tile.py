@@ -190,7 +190,8 @@ def _correction_tables() -> AdaptiveTables:
 
 def _correction_batches(hit: Mask, y: Whole) -> Iterator[tuple[tuple[slice, ...], Small]]:
     """Yield places and classes, lattice by lattice; the caller fills in `hit` what is corrected."""
-    d, rough = y.ndim - 1, deblock.find_levels(deblock.find_roughness(y), ROUGHNESS_STEPS)
+    d, rough = y.ndim - 1, deblock.find_roughness(y).sum(axis=0)
+    rough = deblock.find_levels(rough, ROUGHNESS_STEPS, d)
     near = np.zeros([n + 2 if k else n for k, n in enumerate(y.shape)], np.uint8)
     inner = (slice(None),) + (slice(1, -1),) * d
     for j, corner in enumerate(product((0, 1), repeat=d)):
