@@ -51,6 +51,10 @@ JITTER = 1e-13
 Terms = tuple[tuple[float, tuple[int, ...]], ...]
 """``Σ c ∂^order f`` as pairs of c and order; none for the value itself."""
 
+Asked = tuple[Floats, Floats, Integers, Floats, float]
+"""Samples that places ask: their offsets (r, k, d) and weights (r, k), which of these rows each
+place has, variances per amplitude (r,), and the variance of noise per amplitude."""
+
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -383,6 +387,16 @@ class Neighbours:
         if not (terms or without or self.noise):
             unit[far[:, 0] == 0] = 0.0
         return which, weights, unit
+
+    def asked_at(self, x: Floats) -> Asked:
+        """What places x, (n, d), ask samples."""
+        which, weights, unit = self._ask(x, (), False)
+        return self._seen(x[:, None], self.x[which]), weights, np.arange(len(x)), unit, self.noise
+
+    @property
+    def wraps(self) -> tuple[bool, ...]:
+        """Which axes repeat."""
+        return tuple(np.isfinite(self.periods).tolist())
 
     # --- residuals of left-out samples ----------------------------------------------------------
 
