@@ -121,8 +121,9 @@ class Waves:
     @cached_property
     def spectra(self) -> tuple[Floats, Floats]:
         """Of the functions, up to a factor; and what a mean over cells leaves of each wave."""
-        prior = self.part.prior
-        lengths = [REFINEMENT * m * (2 - p) for m, p in zip(self.sizes, self.part.wraps)]
+        prior, part = self.part.prior, self.part
+        wraps = part.periodic if isinstance(part, Lattice) else np.isfinite(part.periods).tolist()
+        lengths = [REFINEMENT * m * (2 - p) for m, p in zip(self.sizes, wraps)]
         turns = [REFINEMENT * np.fft.fftfreq(m) for m in lengths]  # waves a sample
         total, power = np.zeros(lengths), -(prior.power + len(lengths)) / 2
         for turn in cartesian((-1, 0, 1), repeat=len(lengths)):  # faster ones look like slower ones
@@ -131,8 +132,8 @@ class Waves:
             total += np.where(square > 0, square, np.inf) ** power
         if not prior.means:
             return total, np.ones(())
-        near = np.arange(REFINEMENT)[:, None] - REFINEMENT // 2
-        cells = (np.cos(2 * np.pi * w * near / REFINEMENT).mean(axis=0) for w in turns)
+        near = 2 * np.pi * (np.arange(REFINEMENT)[:, None] - REFINEMENT // 2) / REFINEMENT
+        cells = (np.cos(w * near).mean(axis=0) for w in turns)
         return total, np.asarray(math.prod(np.ix_(*cells)))
 
     def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
@@ -156,11 +157,10 @@ class Waves:
             square[i:j] += np.einsum("ik,ikl,il->i", w, both[seats(o[:, :, None] - o[:, None])], w)
         heard, floor = np.sum(weights**2, axis=1), np.broadcast_to(part.floor, (C,))
         noise *= np.sum(square) / max(float(np.sum(unit - noise * heard)), 1e-300)
-        variance = self.part.variance(x) - floor
-        size = np.sqrt(np.maximum(square + noise * heard, 1e-12 * own[0]))[rows, None]
-        size = np.sqrt(np.maximum(variance, 0)) / size
-        found, at, most = np.empty((n * C, len(x))), seats(x), max(1, KEPT_NUMBERS // S.size)
-        for first, last in runs(n * C, most):
+        square = np.maximum(square + noise * heard, 1e-12 * own[0])[rows, None]
+        size = np.sqrt(np.maximum(self.part.variance(x) - floor, 0) / square)
+        found, at = np.empty((n * C, len(x))), seats(x)
+        for first, last in runs(n * C, max(1, KEPT_NUMBERS // S.size)):
             values, said = np.empty((2, last - first, S.size))
             for e in range(last - first):
                 waves = np.sqrt(S) * np.fft.fftn(rng.standard_normal(S.shape))

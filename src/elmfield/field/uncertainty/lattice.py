@@ -20,7 +20,6 @@ from elmfield.field.uncertainty.neighbours import (
     COMMON_SHARE,
     LARGEST_POWER,
     LEAST_POWER,
-    Asked,
     Calibration,
     Prior,
     Terms,
@@ -162,11 +161,6 @@ class Lattice:
             float(np.mean(((values(x) - mean) ** 2)[known] / square[known])) if known.any() else 0.0
         )
 
-    @property
-    def wraps(self) -> tuple[bool, ...]:
-        """Which axes repeat."""
-        return self.periodic
-
     # --- amplitudes -----------------------------------------------------------------------------
 
     @cached_property
@@ -284,8 +278,11 @@ class Lattice:
         """The same on the side below the middle: variances are those of the other side."""
         return -np.abs(self._seats(k, x))
 
-    def asked_at(self, x: Floats) -> Asked:
-        """What places x, (n, d), ask samples."""
+    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, float]:
+        """Offsets (r, k, d) and weights (r, k) of the samples that places x, (n, d), ask.
+
+        Which of these rows each place has, (n,); variances, (r,), and noise per amplitude.
+        """
         seats = np.stack([self._seats(k, c) for k, c in enumerate(x.T)], axis=1)
         u, rows = np.unique(seats.round(9), axis=0, return_inverse=True)
         t, inverse = self._pattern
