@@ -284,6 +284,15 @@ def test_sum_of_values_has_the_deviation_of_its_weights():
     assert sums.std() == pytest.approx(np.sqrt(w @ field.covariance(x) @ w), rel=0.06)
 
 
+def test_covariances_of_smooth_data_are_no_rounding():
+    # A power of 7: covariances among far places have no digits, and must stay within bounds.
+    y = np.sin(np.add.outer(np.arange(40.0) / 6, np.arange(30.0) / 5))
+    field, x = ef.fit(y), RNG.uniform(0, 29, (8, 2))
+    C, s = field.covariance(x), field.std(x)
+    assert np.allclose(np.sqrt(np.diagonal(C)), s)
+    assert (np.abs(C) <= 1.0001 * s * s[:, None]).all()
+
+
 def test_coding_adds_its_error():
     field = FIELDS["smooth"].keep(max_error=0.05 * float(np.ptp(PICTURE)))
     at = np.array([[10.0, 10.0], [20.0, 30.0]])

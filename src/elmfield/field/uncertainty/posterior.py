@@ -139,8 +139,10 @@ class Posterior:
         variance = self.inner.variance(at) - floor
         own = np.diagonal(unit)  # below a part of the largest it is rounding
         own = np.sqrt(np.maximum(own, 1e-9 * own.max(initial=0) + 1e-300))[:, None]
-        a = np.sqrt(np.maximum(variance, 0)) / own
-        return np.asarray(unit[:, :, None] * a[:, None] * a + np.eye(len(x))[:, :, None] * floor)
+        same = np.clip(unit / own / own.T, -1, 1)
+        np.fill_diagonal(same, 1)
+        s = np.sqrt(np.maximum(variance, 0))
+        return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
     def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
         """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
