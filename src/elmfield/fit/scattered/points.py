@@ -144,7 +144,7 @@ def fit_points(
     x, place = _places(at, domain)
     w = None if weights is None else np.asarray(to_numpy(weights), np.float64)[kept]
     own = _means(values, kept, place, is_complex, w)
-    w = np.bincount(place, w) if w is not None else None
+    w = w if w is None else np.bincount(place, w).astype(np.float64)
     y = np.asarray(to_numpy(own))
     about: dict[str, Any] = {
         "channel_axis": None if single else d,
