@@ -91,3 +91,48 @@ def test_shapes_that_do_not_fit_are_refused(rng):
         FieldTransformer(shape=(5, 5)).fit(X)
     with pytest.raises(ValueError, match=r"`X` must have shape \(n, 12\); got \(2, 3\)"):
         FieldTransformer().fit(X).inverse_transform(np.ones((2, 3)))
+
+
+def test_deviations_are_those_of_the_field(rng):
+    X, y = waves(rng, 150, 2)
+    model = FieldRegressor().fit(X, y + 0.1 * rng.standard_normal(y.shape))
+    values, s = model.predict(X[:20], return_std=True)
+    np.testing.assert_array_equal(values, model.predict(X[:20]))
+    np.testing.assert_array_equal(s, model.field_.std(X[:20]))
+
+
+@pytest.mark.parametrize("denoise", [0.1, True])
+def test_weights_are_repeated_samples_and_inverse_variances(denoise, rng):
+    X, y = waves(rng, 150)
+    times = rng.integers(0, 4, len(X))
+    noise = rng.standard_normal(len(X)) * np.where(rng.random(len(X)) < 0.5, 0.5, 0.05)
+    model = FieldRegressor(denoise=denoise, order=2.0, spacing=0.08)
+    weighted = model.fit(X, y + noise, times).predict(X)
+    again = np.repeat(np.arange(len(X)), times)
+    ones = np.ones(len(again))
+    repeated = clone(model).fit(X[again], (y + noise)[again], ones).predict(X)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-9)
+    known = clone(model).fit(X, y + noise, (0.1 / np.where(np.abs(noise) > 0.1, 0.5, 0.05)) ** 2)
+    plain = clone(model).fit(X, y + noise)
+    errors = [np.sqrt(np.mean((m.predict(X) - y) ** 2)) for m in (known, plain)]
+    assert errors[0] < 0.7 * errors[1]
+
+
+def test_weights_give_the_weighted_least_squares():
+    """One region: the minimum of energy and weighted residuals, solved as one dense system."""
+    rng = np.random.default_rng(3)
+    x, w = np.sort(rng.uniform(0, 10, 12)), rng.uniform(0.2, 5, 12)
+    y = np.sin(x) + 0.1 * rng.standard_normal(12)
+    field = ef.fit_points(x[:, None], y, ef.smooth(order=2.0), denoise=0.1, weights=w)
+    misses = w * (field(x[:, None]) - y)
+    # Weighted residuals are orthogonal to what costs nothing: planes.
+    assert abs(misses.sum()) < 1e-8
+    assert abs((misses * x).sum()) < 1e-7
+
+
+def test_wrong_weights_are_refused(rng):
+    X, y = waves(rng, 20)
+    with pytest.raises(ValueError, match="`weights` must be 20 numbers, 0 or more"):
+        ef.fit_points(X, y, denoise=True, weights=-np.ones(20))
+    with pytest.raises(ValueError, match="`weights` must be 20 numbers"):
+        ef.fit_points(X, y, denoise=True, weights=np.ones(3))

@@ -22,7 +22,7 @@ try:
         RegressorMixin,
         TransformerMixin,
     )
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise MissingExtraError(
         "`elmfield.sklearn` needs scikit-learn 1.6 or newer; pip install 'elmfield[sklearn]'."
@@ -78,22 +78,28 @@ class FieldRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.denoise = denoise
         self.spacing = spacing
 
-    def fit(self, X: Array, y: Array) -> "FieldRegressor":
-        """Fit samples y, (n,) or (n, outputs), at points X, (n, features)."""
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> "FieldRegressor":
+        """Fit samples y, (n,) or (n, outputs), at points X, (n, features).
+
+        The noise of each has a variance of 1 / `sample_weight`, (n,), in parts of what `denoise`
+        says.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         self.field_ = fit_points(
             X,
             np.asarray(y, np.float64),
             smooth(order=self.order, denoise=self.denoise),
             spacing=self.spacing,
+            weights=_check_sample_weight(sample_weight, X, dtype=np.float64),
         )
         return self
 
-    def predict(self, X: Array) -> Floats:
-        """Values at points X, (n, features): (n,) or (n, outputs)."""
+    def predict(self, X: Array, return_std: bool = False) -> Any:
+        """Values at points X, (n, features): (n,) or (n, outputs); and their deviations."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray(self.field_(X, outside="nearest"))
+        values = np.asarray(self.field_(X, outside="nearest"))
+        return (values, np.asarray(self.field_.std(X, outside="nearest"))) if return_std else values
 
 
 class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -24,12 +24,8 @@ from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
 from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
-from elmfield.field.uncertainty.posterior import (
-    covariance_at_points,
-    draw_around,
-    std_of_integral,
-    std_of_means,
-)
+from elmfield.field.uncertainty.draws import draw_around, draw_models
+from elmfield.field.uncertainty.posterior import covariance_at_points, std_of_integral, std_of_means
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -185,11 +181,13 @@ class Field(AtPoints):
         """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C)."""
         return covariance_at_points(self.model, points)
 
-    def draw(self, n: int, points: Array, *, seed: int = 0) -> Array:
-        """Values at points of `n` functions from the posterior, shape (n, ...): what could be.
+    def draw(self, n: int, points: Array | None = None, *, seed: int = 0) -> Any:
+        """`n` functions from the posterior, as Fields, or as values at points, shape (n, ...).
 
         Their mean is the field and their spread its `std`; the same `seed` gives the same.
         """
+        if points is None:  # without gaps, and with three samples for each of this field's
+            return [Field(model) for model in draw_models(self.model, n, seed)]
         return draw_around(self.model, self(points, missing="fill"), n, points, seed)
 
     def tabulate(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield import observe as ob
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior
 from oracles.kriging import krige
@@ -121,6 +122,57 @@ class TestEveryPosterior:
         assert np.array_equal(drawn, np.asarray(field.draw(1000, x, seed=3)))
 
 
+SMALL = PICTURE[:9, :11]
+DRAWN = {
+    "plain": ef.fit(SMALL),
+    "noisy": ef.fit(SMALL, ef.smooth(denoise=0.3 * float(np.std(SMALL)))),
+    "gaps": ef.fit(np.where(RNG.uniform(size=SMALL.shape) < 0.3, np.nan, SMALL)),
+    "periodic": ef.fit(SMALL, periodic=(1,)),
+    "means": ef.fit(SMALL, samples="means"),
+    "channels": ef.fit(np.stack([SMALL, SMALL**2]), channel_axis=0),
+    "complex": ef.fit(SMALL + 1j * SMALL[::-1]),
+    "line": ef.fit(PICTURE[0], coords=[np.linspace(3, 9, 56)]),
+    "narrow": ef.fit(SMALL[:, :1]),
+    "observed": ef.fit_observations(
+        [ob.values(RNG.uniform(0, 6, (20, 2)), RNG.standard_normal(20))], shape=(7, 7)
+    ),
+    "scattered": FIELDS["noisy scattered"].crop([0, 0], [30, 30]),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_drawn_fields_have_the_deviation(kind):
+    field = DRAWN[kind]
+    drawn = field.draw(1000, seed=2)
+    own = drawn[0].domain
+    assert own.dims == field.domain.dims
+    assert own.periodic == field.domain.periodic
+    at = [a.coords for a in own.axes]
+    found = np.stack([np.asarray(f.samples()) for f in drawn])
+    s, mean = (np.asarray(field.grid(*at, quantity=q, missing="fill", antialias=False))
+               for q in ("std", "value"))  # fmt: skip
+    # 1000 draws tell a deviation to 1 / sqrt(2000), a mean to 1 / sqrt(1000): five times that.
+    known = s > 1e-6 * s.max()
+    ratio = found.std(axis=0)[known] / s[known]
+    assert ratio.mean() == pytest.approx(1, abs=0.03)
+    assert (np.abs(ratio - 1) < (0.5 if kind == "scattered" else 0.11)).all()
+    assert (np.abs(found.mean(axis=0) - mean) < 0.16 * s + 1e-6).all()
+    again = field.draw(1, seed=2)[0]
+    first = again.samples()[(..., *(0,) * len(at))]
+    assert np.allclose(again([a[0] for a in at]), first)
+    assert np.array_equal(again.samples(), field.draw(1, seed=2)[0].samples())
+    assert not np.array_equal(again.samples(), drawn[1].samples())
+
+
+def test_drawn_fields_vary_together_as_points_do():
+    field, x = DRAWN["plain"], np.array([[3.0, 4.0], [3.0, 5.0], [4.0, 5.0]]) + 1 / 3
+    found = np.stack([f.samples()[tuple(np.rint(3 * x + 1).astype(int).T)]
+                      for f in field.draw(2000, seed=0)])  # fmt: skip
+    C = field.covariance(x)
+    size = np.sqrt(np.diagonal(C))
+    assert np.allclose(np.corrcoef(found.T), C / size / size[:, None], atol=0.1)
+
+
 @pytest.mark.parametrize("kind", ["smooth", "oriented", "gaps", "periodic", "line", "scattered"])
 def test_is_zero_at_samples_and_grows_away_from_them(kind):
     field = FIELDS[kind]
@@ -230,6 +282,15 @@ def test_sum_of_values_has_the_deviation_of_its_weights():
     w = RNG.standard_normal(6)
     sums = field.draw(4000, x, seed=0) @ w
     assert sums.std() == pytest.approx(np.sqrt(w @ field.covariance(x) @ w), rel=0.06)
+
+
+def test_covariances_of_smooth_data_are_no_rounding():
+    # A power of 7: covariances among far places have no digits, and must stay within bounds.
+    y = np.sin(np.add.outer(np.arange(40.0) / 6, np.arange(30.0) / 5))
+    field, x = ef.fit(y), RNG.uniform(0, 29, (8, 2))
+    C, s = field.covariance(x), field.std(x)
+    assert np.allclose(np.sqrt(np.diagonal(C)), s)
+    assert (np.abs(C) <= 1.0001 * s * s[:, None]).all()
 
 
 def test_coding_adds_its_error():

@@ -258,8 +258,8 @@ class Lattice:
         n = PATTERN_BOX.get(len(self.shape), 2)
         return tuple(n if p else min(n, m) for m, p in zip(self.shape, self.periodic))
 
-    def _folded(self, k: int, x: Floats) -> Floats:
-        """Where index coordinates of axis k lie in the pattern's box, from its middle, at most 0.
+    def _seats(self, k: int, x: Floats) -> Floats:
+        """Where index coordinates of axis k lie in the pattern's box, from its middle.
 
         Places far from borders lie between the two samples in the middle.
         """
@@ -272,7 +272,22 @@ class Lattice:
             u = x
         else:
             u = np.where(x < inner, x, np.where(x > n - 1 - inner, x - (n - m), between))
-        return -np.abs(u - (m - 1) / 2)
+        return np.asarray(u - (m - 1) / 2)
+
+    def _folded(self, k: int, x: Floats) -> Floats:
+        """The same on the side below the middle: variances are those of the other side."""
+        return -np.abs(self._seats(k, x))
+
+    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, float]:
+        """Offsets (r, k, d) and weights (r, k) of the samples that places x, (n, d), ask.
+
+        Which of these rows each place has, (n,); variances, (r,), and noise per amplitude.
+        """
+        seats = np.stack([self._seats(k, c) for k, c in enumerate(x.T)], axis=1)
+        u, rows = np.unique(seats.round(9), axis=0, return_inverse=True)
+        t, inverse = self._pattern
+        weights = (self.prior.rows(u, t) @ inverse)[:, : len(t)]
+        return t - u[:, None], weights, rows.reshape(-1), self._direct(u, ()), self._noise_ratio
 
     @cached_property
     def _table(self) -> tuple[Floats, int]:

@@ -1,9 +1,8 @@
 """The prior of a field between its samples, and its posterior of samples anywhere.
 
 Increments grow as a power of distance; given samples, such a process has a posterior in closed
-form: kriging with free polynomials. Every place asks its nearest samples, which serves scattered
-ones and grids with gaps. The farthest of those asked count less and less, so that the posterior
-changes continuously from place to place.
+form: kriging with free polynomials. Every place asks its nearest samples, the farthest of which
+count less and less, so that the posterior changes continuously from place to place.
 """
 
 import math
@@ -203,7 +202,7 @@ def compact(r: Floats) -> Floats:
 
 
 def require_small(n: int) -> None:
-    """Refuse sets of places around which too many samples lie for one dense matrix."""
+    """Refuse places among too many samples for one dense matrix."""
     if n > JOINT_MAX_SAMPLES:
         raise ValueError(
             f"covariances are for small sets of places; {n} samples lie around these, more than "
@@ -301,8 +300,7 @@ class Neighbours:
     def evidence_scale(self) -> float:
         """By what the amplitude's square has to be multiplied for left-out samples to fit it.
 
-        Of noisy samples: ``mean e² / (s v + noise) = 1``, e their errors in amplitudes, v variances
-        of the function there.
+        Of noisy samples: ``mean e² / (s v + noise) = 1``, e errors in amplitudes, v variances.
         """
         error, unit = self.errors(np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)])
         a = np.ones(1) if self.amplitude is None else np.maximum(self.amplitude, 1e-300)
@@ -376,13 +374,18 @@ class Neighbours:
             t = self._seen(x[i, None, :], self.x[which[i]])
             return prior.weights(t, self.noise + extra[i], terms)
 
-        size = (which.shape[1] + prior.n_free) ** 2
-        parts = spread(solve, runs(len(x), max(1, BATCH_NUMBERS // size)))
+        each = max(1, BATCH_NUMBERS // (which.shape[1] + prior.n_free) ** 2)
+        parts = spread(solve, runs(len(x), each))
         weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
         unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
         if not (terms or without or self.noise):
             unit[far[:, 0] == 0] = 0.0
         return which, weights, unit
+
+    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, float]:
+        """As of a lattice."""
+        which, weights, unit = self._ask(x, (), False)
+        return self._seen(x[:, None], self.x[which]), weights, np.arange(len(x)), unit, self.noise
 
     # --- residuals of left-out samples ----------------------------------------------------------
 
@@ -398,8 +401,7 @@ class Neighbours:
 
     def residuals(self, which: Integers) -> Floats:
         """Absolute residuals of samples, in deviations of amplitude 1."""
-        new = np.unique(which)
-        new = new[np.isnan(self._kept[new, 0])]
+        new = np.unique(which[np.isnan(self._kept[which, 0])])
         if len(new) and len(self.x) > 1:
             error, unit = self.errors(new)
             root = np.sqrt(unit)[:, None]

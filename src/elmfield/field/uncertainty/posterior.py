@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.checks import is_whole, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
@@ -30,9 +29,6 @@ QUADRATURE = 3
 
 BLOCK_MAX_PLACES = 2000
 """Places of a box whose covariances are taken together, at most."""
-
-DRAW_MAX_POINTS = 4096
-"""Points at which functions are drawn together, at most: one dense factorisation."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +137,12 @@ class Posterior:
         at, floor = self.own(x), self.inner.floor
         unit = self.inner.joint(at)
         variance = self.inner.variance(at) - floor
-        own = np.sqrt(np.maximum(np.diagonal(unit), 1e-300))[:, None]
-        a = np.sqrt(np.maximum(variance, 0)) / own
-        return np.asarray(unit[:, :, None] * a[:, None] * a + np.eye(len(x))[:, :, None] * floor)
+        own = np.diagonal(unit)  # below a part of the largest it is rounding
+        own = np.sqrt(np.maximum(own, 1e-9 * own.max(initial=0) + 1e-300))[:, None]
+        same = np.clip(unit / own / own.T, -1, 1)
+        np.fill_diagonal(same, 1)
+        s = np.sqrt(np.maximum(variance, 0))
+        return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
     def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
         """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
@@ -313,27 +312,6 @@ def covariance_at_points(model: "Model", points: Any) -> Array:
     units = np.asarray(to_numpy(model.scale), np.float64)
     found = model.posterior.covariance(index) * units**2
     return move(found[..., 0] if model.channel_axis is None else found, model.offset)
-
-
-def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> Array:
-    """Functions from the posterior at points (..., d), around a mean; see :meth:`Field.draw`."""
-    if not is_whole(n) or n < 1:
-        raise ValueError(f"`n` must be a whole number of functions, 1 or more; got {shown(n)}.")
-    x = model.coordinates.points(points, model.offset)
-    m = math.prod(x.shape[:-1])
-    if m > DRAW_MAX_POINTS:
-        raise ValueError(
-            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {m}. Take a part of "
-            "them, or a coarser grid."
-        )
-    C = covariance_at_points(model, namespace(x).reshape(x, (m, -1)))
-    C = np.asarray(to_numpy(C)).reshape(m, m, -1)
-    rng, parts = np.random.default_rng(seed), []
-    for c in range(C.shape[2]):
-        g, U = np.linalg.eigh(C[..., c])
-        parts.append(rng.standard_normal((n, m)) @ (U * np.sqrt(np.maximum(g, 0))).T)
-    drawn = np.stack(parts, axis=-1).reshape(n, *mean.shape)
-    return mean + move(drawn, model.offset, model.offset.dtype)
 
 
 def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:

@@ -32,17 +32,26 @@ class KernelRegion:
     With K the kernel among samples, P the polynomials there and y the values, coefficients are
     ``(K + λ) w + P c = y`` with ``Pᵀ w = 0``. `unit` is what the kernel is multiplied with where
     regions of different radius are compared: their noise λ has one size in all of them.
+
+    Samples of unequal noise ``λ / root²``, `root` of shape (S, 1), are multiplied by `root` along
+    with kernel and polynomials, which makes their noise alike.
     """
 
     t: Floats
     power: float
     degree: int
     unit: float = 1.0
+    root: Floats | float = 1.0
 
     @cached_property
     def kernel(self) -> Floats:
         """K, (S, S)."""
-        return np.asarray(kernel(self.t, self.t, self.power))
+        return np.asarray(self.root * kernel(self.t, self.t, self.power) * np.transpose(self.root))
+
+    @property
+    def polynomials(self) -> Floats:
+        """P, (S, q)."""
+        return np.asarray(self.root * monomials(self.t, self.degree))
 
     @cached_property
     def split(self) -> tuple[Floats, Floats]:
@@ -50,8 +59,7 @@ class KernelRegion:
 
         Where samples tell no slope along some direction, there is none.
         """
-        P = monomials(self.t, self.degree)
-        L, size, Rt = np.linalg.svd(P, full_matrices=False)
+        L, size, Rt = np.linalg.svd(self.polynomials, full_matrices=False)
         q = int(np.sum(size > 1e-9 * size[0]))
         return L[:, :q], Rt[:q].T / size[:q]
 
@@ -96,7 +104,7 @@ class KernelRegion:
         q = L.shape[1]
         g, V = np.linalg.eigh(self.rest)
         g, V = np.maximum(g[: len(g) - q] * self.unit, 0), V[:, : len(g) - q]
-        z = V.T @ y
+        z = V.T @ (self.root * y)
         v = g + PENALTIES[:, None]
         logs = C * np.log(v).sum(axis=1)
         squares = np.sum(np.sum(z**2, axis=1) / v, axis=1)
@@ -148,16 +156,17 @@ class FactoredRegion:
 
     def coefficients(self, y: Floats) -> Floats:
         """Of polynomials, then of kernels, (q + S, C), from values y, (S, C)."""
-        (L, R), K = self.region.split, self.region.kernel
+        (L, R), K, root = self.region.split, self.region.kernel, self.region.root
+        y = root * y
         w = self._inverse(y)
-        return np.concatenate([R @ (L.T @ (y - K @ w)), w])
+        return np.concatenate([R @ (L.T @ (y - K @ w)), root * w])
 
     def values(self, c: Floats) -> tuple[Floats, Floats]:
         """The function with coefficients c at the samples, (S, C); about how far it may be off."""
-        q, K = len(self.region.split[1]), self.region.kernel
-        P = monomials(self.region.t, self.region.degree)
-        terms = np.abs(P) @ np.abs(c[:q]) + np.abs(K) @ np.abs(c[q:])
-        return np.asarray(P @ c[:q] + K @ c[q:]), np.asarray(np.finfo(np.float64).eps * terms)
+        q, K, P = len(self.region.split[1]), self.region.kernel, self.region.polynomials
+        p, w, root = c[:q], c[q:] / self.region.root, self.region.root
+        terms = np.finfo(np.float64).eps * (np.abs(P) @ np.abs(p) + np.abs(K) @ np.abs(w))
+        return np.asarray((P @ p + K @ w) / root), np.asarray(terms / root)
 
     def adjoint(self, g: Floats) -> Floats:
         """What :meth:`coefficients` takes derivatives g, (q + S, C), by coefficients back to."""
@@ -215,13 +224,19 @@ def degree_of(order: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class KernelRegions:
-    """Cells, and values y, (n, C), of order 1 at their samples."""
+    """Cells, and values y, (n, C), of order 1 at their samples.
+
+    Noise has a variance of 1 / `weights`, (n,), in its unit; None where it is the same everywhere.
+    """
 
     cells: Cells
     y: Floats
+    weights: Floats | None = None
 
     @classmethod
-    def cut(cls, x: Floats, y: Floats, domain: Domain, settings: Smooth) -> "KernelRegions":
+    def cut(
+        cls, x: Floats, y: Floats, domain: Domain, settings: Smooth, weights: Floats | None = None
+    ) -> "KernelRegions":
         """Cells, and what is fitted in each; with noise, regions look farther."""
         d, noisy = x.shape[1], settings.denoise is not False
         cell = settings.cell
@@ -241,7 +256,7 @@ class KernelRegions:
                 UserWarning,
                 stacklevel=3,
             )
-        return cls(cells, y)
+        return cls(cells, y, weights if noisy else None)
 
     def possible(self, orders: Sequence[float]) -> tuple[float, ...]:
         """Those that even the smallest region has twice as many samples for as polynomials.
@@ -255,10 +270,11 @@ class KernelRegions:
     def region(self, i: int, order: float, among: int | None = None) -> KernelRegion:
         """Region i with the kernel of an order; the samples nearest to its centre, or all."""
         t = self.cells.local(i)
-        if among is not None:
-            t = t[self._nearest(i, among)]
-        beta = power_of(order)
-        return KernelRegion(t, beta, degree_of(order), float(self.cells.radii[i, 0]) ** beta)
+        near = slice(None) if among is None else self._nearest(i, among)
+        own = None if self.weights is None else self.weights[self.cells.used[i]][near, None]
+        root, beta = 1.0 if own is None else np.sqrt(own), power_of(order)
+        unit = float(self.cells.radii[i, 0]) ** beta
+        return KernelRegion(t[near], beta, degree_of(order), unit, root)
 
     def _nearest(self, i: int, among: int) -> Integers:
         far = np.abs(self.cells.local(i)).max(axis=1)

@@ -23,7 +23,15 @@ from elmfield._array.backend import (
     scatter_add,
     to_numpy,
 )
-from elmfield._array.checks import array, entries, is_number, per_axis, positive, shown
+from elmfield._array.checks import (
+    array,
+    entries,
+    is_number,
+    numbers,
+    per_axis,
+    positive,
+    shown,
+)
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
@@ -58,6 +66,7 @@ def fit_points(
     periodic: Periodic = (),
     spacing: float | Sequence[float] | None = None,
     denoise: float | bool = False,
+    weights: Array | None = None,
     partition: Partition | None = None,
     progress: Progress | bool = False,
 ) -> Field:
@@ -84,6 +93,9 @@ def fit_points(
     denoise : bool or float
         Take noise out; True estimates its level, a number is its standard deviation. As in
         ``smooth(denoise=)``.
+    weights : array, shape (n,), optional
+        How much samples count: the noise of each has the variance of `denoise` divided by its
+        weight. Those of 0 are left out; samples at one place count together.
     partition : Partition, optional
         The regions of ``paper(...)``, for instance of `beam`, of any grid over `bounds`.
     progress : callable or bool
@@ -123,14 +135,16 @@ def fit_points(
         )
     if requires_grad(values) and settings.denoise is not False:
         raise gradient_error("denoising of scattered samples, which learns from them")
-    at, single, is_complex, kept = _check(points, values)
+    at, single, is_complex, kept = _check(points, values, weights)
     d = at.shape[1]
     if partition is not None:
         low, high = (at.min(0), at.max(0)) if bounds is None else map(np.asarray, bounds)
         spacing = tuple((high - low) / partition.shape)
     domain = _domain(at, bounds, dims, periodic, spacing)
     x, place = _places(at, domain)
-    own = _means(values, kept, place, is_complex)
+    w = None if weights is None else np.asarray(to_numpy(weights), np.float64)[kept]
+    own = _means(values, kept, place, is_complex, w)
+    w = w if w is None else np.bincount(place, w).astype(np.float64)
     y = np.asarray(to_numpy(own))
     about: dict[str, Any] = {
         "channel_axis": None if single else d,
@@ -145,7 +159,7 @@ def fit_points(
     scale = np.max(np.abs(y - offset), axis=0)
     scale = 2.0 ** np.round(np.log2(np.where(scale > 0, scale, 1)))
     noisy = settings.denoise is not False
-    regions = KernelRegions.cut(x, (y - offset) / scale, domain, settings)
+    regions = KernelRegions.cut(x, (y - offset) / scale, domain, settings, w)
     order, auto, evidence = settings.order, settings.order == "auto", None
     orders = NOISY_ORDERS if auto else (float(np.mean(order)),)  # type: ignore[arg-type]
     if noisy:
@@ -193,8 +207,10 @@ def _evidence(
     """Noise as the likelihood has it, and the amplitude as left-out samples say, for deviations.
 
     In the caller's units. The likelihood looks at whole regions; over their width a process often
-    varies less than its increments between neighbours let expect.
+    varies less than its increments between neighbours let expect. Of samples with weights the noise
+    is that of the mean weight.
     """
+    penalty = penalty / (1.0 if regions.weights is None else float(regions.weights.mean()))
     x, d = regions.cells.x, regions.cells.x.shape[1]
     a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
     near = Neighbours(
@@ -205,14 +221,16 @@ def _evidence(
     return Evidence(tuple((a * scale * np.sqrt(penalty)).tolist()), tuple((local * scale).tolist()))
 
 
-def _means(values: Array, kept: Integers, place: Integers, is_complex: bool) -> Array:
+def _means(
+    values: Array, kept: Integers, place: Integers, is_complex: bool, weights: Floats | None
+) -> Array:
     """Values (n, C) at all places, in float64, as torch follows them: means where some coincide."""
     xp = namespace(values)
     y = values[:, None] if values.ndim == 1 else values
     y = xp.concat([xp.real(y), xp.imag(y)], axis=1) if is_complex else y
     y = xp.take(xp.astype(y, xp.float64), move(kept, values), axis=0)
-    counts = np.bincount(place)
-    at = move(place, values)
+    counts, at = np.bincount(place, weights), move(place, values)
+    y = y if weights is None else y * move(weights, values)[:, None]
     sums = [scatter_add(len(counts), at, y[:, c]) for c in range(y.shape[1])]
     return xp.stack(sums, axis=1) / move(counts.astype(float), values)[:, None]
 
@@ -298,8 +316,10 @@ def index_in(x: Floats, domain: Domain, *, slack: float) -> tuple[Floats, Array]
     return i, (out & ~np.asarray(domain.periodic)).any(axis=1)
 
 
-def _check(points: Array, values: Array) -> tuple[Floats, bool, bool, Integers]:
-    """Positions (n, d) in float64; whether one channel; complex; which rows have no NaN."""
+def _check(
+    points: Array, values: Array, weights: Array | None
+) -> tuple[Floats, bool, bool, Integers]:
+    """Positions (n, d) in float64; whether one channel; complex; which rows count, without NaN."""
     for name, x in (("points", points), ("values", values)):
         refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
     x = np.asarray(to_numpy(points)) if is_array(points) else array("points", points)
@@ -319,7 +339,13 @@ def _check(points: Array, values: Array) -> tuple[Floats, bool, bool, Integers]:
     y = y[:, None] if single else y
     y = np.concatenate([y.real, y.imag], axis=1) if is_complex else y.astype(np.float64)
     x = x.astype(np.float64)
-    kept = np.flatnonzero(~np.isnan(y).any(axis=1))
+    counts = np.ones(len(x)) if weights is None else numbers("weights", weights)
+    if counts.shape != (len(x),) or not (np.isfinite(counts) & (counts >= 0)).all():
+        raise ValueError(
+            f"`weights` must be {len(x)} numbers, 0 or more, as there are points; got "
+            f"{shown(weights)}."
+        )
+    kept = np.flatnonzero(~np.isnan(y).any(axis=1) & (counts > 0))
     x, y = x[kept], y[kept]
     if not len(x):
         raise ValueError("`values` must hold at least one number; got none, or NaN only.")
@@ -339,7 +365,7 @@ def _domain(
     spacing: float | Sequence[float] | None,
 ) -> Domain:
     """A box whose index unit is the samples' mean spacing."""
-    n, d = x.shape
+    n, d = len(np.unique(x, axis=0)), x.shape[1]  # those at one place are one
     dims = names_of(dims, d)
     periods = periods_of(periodic, dims)
     if bounds is None:
