@@ -48,9 +48,14 @@ def is_integers(v: object) -> bool:
     return isinstance(v, np.ndarray) and v.dtype.kind in "iu"
 
 
+def is_path(v: object) -> TypeGuard[str | PathLike[str]]:
+    """Whether `v` says where a file is."""
+    return isinstance(v, (str, PathLike))
+
+
 def path_of(name: str, v: object) -> Path:
     """`v` as a path."""
-    if not isinstance(v, (str, PathLike)):
+    if not is_path(v):
         raise wrong(name, "be a path", v, TypeError)
     return Path(v)
 

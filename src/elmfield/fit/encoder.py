@@ -201,8 +201,10 @@ class Encoder:
             order, present = gap_order(asked, missing), samples.present
             y = fill_missing(samples.values, present, wraps, order, spacings)
             samples = samples.changed(y, ~present)
-        noisy, how = samples, (asked.denoise, wraps, spacings)
-        samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
+        noisy, levels, kept = samples, tuple[float, ...](), 1.0
+        if asked.denoise is not False or asked.clip:
+            how = (asked.denoise, wraps, spacings)
+            samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
         settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
         self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
@@ -229,8 +231,8 @@ class Encoder:
             input_dtype=samples.dtype,
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
-            gaps=gaps_of(present, samples.is_complex),
-            settings=with_levels(settings, levels),
+            gaps=None if present is None else gaps_of(present, samples.is_complex),
+            settings=with_levels(settings, levels) if levels else settings,
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
         )

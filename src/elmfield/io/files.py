@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TypeGuard
 
+from elmfield._array.checks import is_path
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.io.gridded import Gridded
 from elmfield.io.store import atomic_write
@@ -296,11 +296,6 @@ def check_exists(path: StrPath) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"no file {path}")
     return path
-
-
-def is_path(values: object) -> TypeGuard[StrPath]:
-    """Whether `values` say where a file is."""
-    return isinstance(values, (str, os.PathLike))
 
 
 def path_of(path: object) -> Path:

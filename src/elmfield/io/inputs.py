@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import array, entries, is_integer
+from elmfield._array.checks import array, entries, is_integer, is_path
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Periodic, names_of, periods_of
 from elmfield.domain.box import coords_by_axis
@@ -38,7 +38,7 @@ from elmfield.field.coordinates.labels import (
 )
 from elmfield.fit import Encoder, encoder
 from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples, mesh_of
-from elmfield.io.files import is_path, read
+from elmfield.io.files import read
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
 from elmfield.io.gridded import Gridded, axis_number

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.checks import is_path
 from elmfield.field import Field
-from elmfield.io.files import StrPath, check_model_name, is_model, is_path, path_of
+from elmfield.io.files import StrPath, check_model_name, is_model, path_of
 from elmfield.io.model.load import load
 from elmfield.show.scene import Scene, pairs_of
 

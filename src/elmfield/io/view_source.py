@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.checks import is_path
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
 from elmfield.field import Field
 from elmfield.io.api import fit
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
-from elmfield.io.files import StrPath, is_model, is_path, path_of, put
+from elmfield.io.files import StrPath, is_model, path_of, put
 from elmfield.io.formats.raster import png
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import samples_of

@@ -15,7 +15,7 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import choice
+from elmfield._array.checks import choice, is_path
 from elmfield._array.typing import Array, Integers
 from elmfield.domain.sphere import is_longitude
 from elmfield.field import Field
@@ -26,7 +26,7 @@ from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matc
 from elmfield.io.api import fit, regrid
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
-from elmfield.io.files import is_model, is_path
+from elmfield.io.files import is_model
 from elmfield.io.inputs import to_dataarray
 from elmfield.io.model.load import load
 from elmfield.settings import Settings, smooth

@@ -139,9 +139,9 @@ def _has_gaps(model: "Model") -> bool:
     return boxes.gaps(tuple(slice(a, a + 1) for a in low)) is not None
 
 
-def gaps_of(present: Array | None, is_complex: bool) -> Array | None:
+def gaps_of(present: Array, is_complex: bool) -> Array:
     """Which samples are missing, on the host: of all channels, or (..., C) where they differ."""
-    return None if present is None else _squeezed(~np.asarray(to_numpy(present)), is_complex)
+    return _squeezed(~np.asarray(to_numpy(present)), is_complex)
 
 
 def _squeezed(gone: Array, is_complex: bool) -> Array:

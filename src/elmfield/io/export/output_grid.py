@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import choice, is_number, is_whole
+from elmfield._array.checks import choice, is_number, is_path, is_whole
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
@@ -17,7 +17,7 @@ from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.fit.curvilinear import Curvilinear
 from elmfield.io.conventions import crs_of, map_axes
 from elmfield.io.export import map_targets as maps
-from elmfield.io.files import check_exists, format_of, is_model, is_path, path_of, read
+from elmfield.io.files import check_exists, format_of, is_model, path_of, read
 from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
