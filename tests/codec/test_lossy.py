@@ -63,6 +63,14 @@ def test_every_shape_comes_back_within_its_bound(shape):
         assert error(found, values) <= 2.0
 
 
+@pytest.mark.parametrize("bound", [1.0, 49.0, 300.0, 1e30, 1e300])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i8"])
+def test_bounds_may_be_wider_than_whole_numbers_are(dtype, bound):
+    values = waves((20, 24), dtype)
+    found = unpack(pack(values, max_error=bound))
+    assert error(found, values) <= min(bound, np.ptp(values.astype(float)))
+
+
 @pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "i4", "u4", "i8", "f2", "f4", "f8"])
 def test_every_dtype_comes_back_about_a_step_off(dtype):
     values = waves((60, 70), dtype)

@@ -131,8 +131,8 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
     """
     x, dtype = one.tile.x, one.tile.head.dtype
     if dtype.kind in "iu":
-        unit = 2 * math.floor(one.half) + 1
         low, high = int(x.min()), int(x.max())
+        unit = min(2 * math.floor(one.half) + 1, high - low + 1)
         n = (high - low) // unit
         first = low + (high - low - n * unit) // 2
         k = np.clip(np.rint((x - first) / unit), 0, n).astype(np.int64)
