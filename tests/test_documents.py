@@ -10,11 +10,9 @@ import pytest
 import elmfield as ef
 from support import ROOT, close, on_grid, wave
 
-# The page of the baselines runs with their tests.
 PAGES = [
     p.stem for p in sorted((ROOT / "docs").glob("*.md")) if "```python" in p.read_text("utf-8")
 ]
-PAGES.remove("baselines")
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ COMMANDS = {
     "query": ("evaluate", "Values of a model, or of samples, at points, printed as CSV."),
     "compare": ("look", "How well MODEL gives back the samples in INPUT."),
     "beam": ("look", "Cut INPUT into regions of about equal energy (BEAM)."),
-    "demo": ("look", "Fit a picture, print a table, write pages (extra: demo)."),
+    "demo": ("look", "Fit a picture, print a table, write pages to zoom into (extra: demo)."),
     "compile": ("model", "Compile the loops of the codec ahead, once a machine (extra: fast)."),
     "completion": ("model", "Print what a shell must run to complete this command's words."),
 }
