@@ -50,7 +50,12 @@ DEAR = {
     ("kodim23", "BEAM, outside mean", 2048),
     ("kodim23", "BEAM, ortho", 2048),
     ("kodim23, resized", NATURAL, 2048),
-    *((f"era5-{s}", v, 2048) for s in ("spring", "summer", "autumn") for v in VARIANTS),
+    *(
+        (f"era5-{s}", v, 2048)
+        for s in ("spring", "summer", "autumn")
+        for v in VARIANTS
+        if v != NATURAL
+    ),
     *((f"era5-{s}", "BEAM", 1024) for s in ("spring", "summer", "autumn")),
     ("era5-winter", "BEAM", 2048),
 }
