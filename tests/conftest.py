@@ -90,7 +90,6 @@ def installed(tmp_path_factory):
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: "toy" not in item.fixturenames)  # its folder is made by one worker
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not _cuda():
         for item in marked:
