@@ -310,3 +310,18 @@ def test_a_local_model_of_ones_own_is_fitted_by_settings_of_ones_own(rng):
     assert field.model.n_coefficients == 12 * 3
     few = field.keep(coefficients=40)
     assert few.model.n_coefficients <= 40
+
+
+@pytest.mark.parametrize("means", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 12, 49, 50])
+def test_modes_of_a_closed_axis_are_its_waves_cosine_before_sine(n, means):
+    """Pairs have the same γ: an order by rounding would differ from machine to machine."""
+    modes, u = axis_modes(n, 6.25, free=0, means=means), np.arange(n) - (n - 1) / 2
+    np.testing.assert_allclose(modes.basis.T @ modes.basis, np.eye(n), atol=1e-12)
+    assert np.all(np.diff(modes.smoothness) <= 1e-12 * modes.smoothness[:-1])
+    for k in range(1, n // 3 + 1):  # beyond, the wave of half a cycle a sample comes in between
+        even, odd = modes.basis[:, 2 * k - 1], modes.basis[:, 2 * k]
+        np.testing.assert_allclose(np.abs(even @ np.cos(2 * np.pi * k * u / n)), (n / 2) ** 0.5)
+        np.testing.assert_allclose(np.abs(odd @ np.sin(2 * np.pi * k * u / n)), (n / 2) ** 0.5)
+    t = np.linspace(-n, n, 7)
+    np.testing.assert_allclose(modes(t + n), modes(t), atol=1e-11)

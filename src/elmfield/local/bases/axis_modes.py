@@ -148,7 +148,9 @@ def axis_modes(
     basis stays that of the samples alone; with the continuation's own energy kodim05 needs a tenth
     more coefficients for 35 dB.
     """
-    own = _modes(n, order, _ring if free == 0 else make, free, means)
+    if free == 0:
+        return _ring_modes(n, order, means)
+    own = _modes(n, order, make, free, means)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
     return replace(own, functions=partial(_continued, own.basis, order, make, free, means))
@@ -157,6 +159,24 @@ def axis_modes(
 def _ring(n: int) -> Cosines:
     """The waves of a closed axis of n samples."""
     return Cosines(n // 2, 1 / n)
+
+
+def _ring_modes(n: int, order: float, means: bool) -> AxisModes:
+    """Modes of a closed axis: its waves, which are orthogonal on the samples.
+
+    Written down, not factored: cosine and sine of a frequency have the same γ, and a factorisation
+    would order them by its rounding, so that a file could not be opened on another machine.
+    """
+    layer, A = _on_samples(n, _ring, means)
+    E, size = layer.prices(order), np.linalg.norm(A, axis=0)
+    shown = np.flatnonzero(size > 1e-6 * size.max())  # one wave of half a cycle vanishes at samples
+    gamma = size[shown] ** 2 / E[shown]
+    turn = np.argsort(np.round(-np.log(gamma), 9), kind="stable")  # equal but for rounding: equal
+    own = shown[turn]
+    scale = np.where(A[0, own] < 0, -1, 1) / size[own]
+    mixing = np.zeros((len(E), len(own)))
+    mixing[own, np.arange(len(own))] = scale
+    return AxisModes(A[:, own] * scale, gamma[turn], lambda: (mixing, layer), order, means=means)
 
 
 def _continued(
