@@ -167,9 +167,7 @@ class Smooth:
                 "samples changed, the other wants them kept. Fit the denoised samples() again."
             )
         if self.context is not None and (not is_whole(self.context) or self.context < 0):
-            raise ValueError(
-                f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
-            )
+            raise wrong("context", "be a whole number of samples, 0 or more", self.context)
         if self.network is not None and self.layer is not None:
             raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
         if not all(part is None or callable(part) for part in (self.network, self.layer)):
