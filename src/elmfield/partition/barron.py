@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfftn
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import axis_of, choice, shown
+from elmfield._array.checks import axis_of, choice, wrong
 from elmfield._array.running import n_processors
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.samples import prepare, unmasked

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elmfield._array.backend import move, move_all, namespace, take
-from elmfield._array.checks import is_whole, per_axis, shown
+from elmfield._array.checks import is_whole, per_axis, shown, wrong
 from elmfield._array.typing import Array, Bools, Integers
 
 if TYPE_CHECKING:
