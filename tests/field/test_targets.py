@@ -287,7 +287,7 @@ def test_scattered_samples_choose_an_order_by_leaving_one_out(rng):
         ({"max_error": 0}, "`max_error` must be a positive number; got 0"),
         ({"per_region": 1.5}, "`per_region` must be a whole number; got 1.5"),
         ({"per_region": "many"}, "`per_region` must be a positive number; got 'many'"),
-        ({"context": 1.5}, "`context` must be a whole number of samples"),
+        ({"context": 1.5}, "`context` must be a whole number of at least 0"),
         ({"denoise": -1.0}, "`denoise` must be True, False, 'poisson' for counts, or the noise's"),
         ({"denoise": True, "psnr": 30}, "`denoise` and `psnr` cannot be asked for together"),
         ({"order": "best"}, "`order` must be 'auto' or a number"),

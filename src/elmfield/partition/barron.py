@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfftn
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import axis_of, choice, shown
+from elmfield._array.checks import axis_of, choice, wrong
 from elmfield._array.running import n_processors
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.samples import prepare, unmasked
@@ -88,10 +88,7 @@ def barron_norm(
     y, present = samples_of(values, mask, channel_axis)
     shape = y.shape[1:]
     if partition is not None and getattr(partition, "shape", None) != shape:
-        raise ValueError(
-            f"`partition` must be a Partition made for this array, shape {shape}; got "
-            f"{shown(partition)}."
-        )
+        raise wrong("partition", f"be a Partition made for this array, shape {shape}", partition)
     edges, wraps = tuple(np.asarray([0, n]) for n in shape), (False,) * len(shape)
     if partition is not None:
         edges, wraps = partition.edges, partition.periodic

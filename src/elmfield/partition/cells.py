@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from elmfield._array.backend import move, move_all, namespace, take
-from elmfield._array.checks import is_whole, per_axis, shown
+from elmfield._array.checks import is_whole, per_axis, shown, wrong
 from elmfield._array.typing import Array, Bools, Integers
 
 if TYPE_CHECKING:
@@ -157,9 +157,7 @@ def check_labels(part: "Partition") -> None:
     """Raise unless every cell has a label, and labels number the regions without gaps."""
     counts = tuple(len(e) - 1 for e in part.edges)
     if part.labels.shape != counts:
-        raise ValueError(
-            f"`labels` must have one entry per cell, shape {counts}; got {part.labels.shape}."
-        )
+        raise wrong("labels", f"have one entry per cell, shape {counts}", part.labels.shape)
     if part.is_regular:
         return
     flat = part.labels.reshape(-1)

@@ -166,10 +166,8 @@ class Smooth:
                 f"`denoise` and `{self.target.kind}` cannot be asked for together: one wants the "
                 "samples changed, the other wants them kept. Fit the denoised samples() again."
             )
-        if self.context is not None and (not is_whole(self.context) or self.context < 0):
-            raise ValueError(
-                f"`context` must be a whole number of samples, 0 or more; got {self.context!r}."
-            )
+        if self.context is not None:
+            whole("context", self.context, 0)
         if self.network is not None and self.layer is not None:
             raise ValueError("`network` and `layer` cannot be asked for together. Drop one.")
         if not all(part is None or callable(part) for part in (self.network, self.layer)):

@@ -195,10 +195,10 @@ class Scene:
 
     @cached_property
     def planes(self) -> "dict[tuple[float, ...], Scene]":
-        """The same along every two axes, this one first."""
+        """The same along every two axes, this one's first; copies, so that none holds itself."""
         found: dict[tuple[float, ...], Scene] = {}
         for pair in pairs_of(self.field.shape, self.codes):
-            found[pair] = replace(self, axes=pair) if found else self
+            found[pair] = replace(self, axes=pair if found else self.axes)
             vars(found[pair])["missing"] = self.missing  # as large as the samples: kept once
         return found
 

@@ -1,6 +1,10 @@
 """Arrays in blocks: any parts in, any runs out, and every claim checked."""
 
+import gc
 import json
+import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,3 +119,18 @@ def test_blocks_are_of_one_length_and_hardly_padded():
         count = -(-size // block)
         assert count * block - size < count  # less than one number each
         assert block * 8 <= 2**18 * 1.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the open files of Linux")
+def test_a_model_in_a_cycle_of_references_is_closed_and_nothing_is_said(tmp_path):
+    ef.save(ef.fit(np.eye(20)), tmp_path / "a.elm")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(20):
+            holder = [ef.load(tmp_path / "a.elm")]
+            holder.append(holder)
+        del holder
+        gc.collect()
+    assert [str(w.message) for w in told] == []
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -267,10 +267,12 @@ class ZipStore:
         self._where: dict[str, zipfile.ZipInfo] = {}
         self._writer = zipfile.ZipFile(file, "w", allowZip64=True) if is_new else None
         if not is_new:
-            if hasattr(os, "pread"):
-                with suppress(AttributeError, OSError, ValueError):  # some are not the system's
-                    self._descriptor = file.fileno()
             self._read_directory()
+            if hasattr(os, "pread"):
+                # A number is kept, no file: one that is collected in a cycle of references warns.
+                with suppress(AttributeError, OSError, ValueError):  # some are not the system's
+                    self._descriptor = os.dup(file.fileno())
+                    file.close()
 
     def _read_directory(self) -> None:
         name, file = self.name, self._file
@@ -371,8 +373,10 @@ class ZipStore:
         return open_store, (self.name,)  # travels by its name: opened again where it arrives
 
     def __del__(self) -> None:
-        try:  # noqa: SIM105  (names of modules may be gone when the interpreter ends)
+        try:  # names of modules may be gone when the interpreter ends
             self._file.close()
+            if self._descriptor is not None:
+                os.close(self._descriptor)
         except Exception:
             pass
 
