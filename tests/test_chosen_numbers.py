@@ -124,7 +124,7 @@ EXPECTED = {
     "paper": 15.6798,
     "denoise": 8.16918,
     "denoise, little noise": 0.00892354,
-    "denoise volume": 0.0216077,
+    "denoise volume": 0.0216194,
     "denoise line": 1.50863,
     "gaps filled": 8.41861,
     "gaps that stay": 5.05662,

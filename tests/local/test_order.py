@@ -45,3 +45,26 @@ def test_no_copy_of_all_samples_is_made(rng):
 
     suited_orders(ArrayView(y, bring), 1.1)
     assert max(seen) < y.size / 6
+
+
+class TestFewSamples:
+    def choose(self, y):
+        return suited_orders(at_hand(y[:, None]), 1.1)
+
+    def test_no_model_is_taken_that_meets_two_samples_by_chance(self, monkeypatch):
+        # Left out of the line alone, samples take lines for free, 3.8 times a spline's error.
+        y = np.tanh(4 * (np.linspace(0, 1, 19) - 0.3))
+        orders, free = self.choose(y)
+        assert free == (7,)
+        assert orders == (7.75,)
+        monkeypatch.setattr("elmfield.local.order.SHORTER_LINES", 0)
+        assert self.choose(y)[1] == (2,)
+
+    def test_backwards_it_is_the_same(self, rng):
+        for n in (13, 20, 31):
+            y = np.sin(np.linspace(0, 7, n)) + 1e-3 * rng.standard_normal(n)
+            assert self.choose(y) == self.choose(y[::-1])
+
+    def test_random_numbers_are_mostly_rough(self, rng):
+        orders = [self.choose(rng.standard_normal(n))[0][0] for n in (12, 24) for _ in range(30)]
+        assert np.mean(np.array(orders) > 2) < 0.15

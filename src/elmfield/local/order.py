@@ -55,9 +55,11 @@ SMOOTH_MODELS = tuple(
 ROUGH_MODELS = ((1.1, 2), (1.5, 2), (2.0, 2))
 """Those that are tried besides where a spectrum has too few lines."""
 
-FEW_SAMPLES_CAUTION = 1.5
-"""How many times less the squares of errors must be for a smooth model on few samples: without, two
-of five lines of twelve random numbers were taken for smooth."""
+SHORTER_LINES, OUTERMOST_WEIGHT = 3, 0.3
+"""Samples by which lines of few samples are shortened at their ends, and what errors of outermost
+samples are multiplied by: functions are asked for half a sample beyond the others, not a whole one.
+In the line alone the two samples beside its ends decide, and some model meets these by chance: of
+700 lines of 12 to 32 samples 18 had errors above 5 times a spline's, now 9."""
 
 LINE_OFFSET = 0.75
 """How much smoother it is right to be half-way between samples than where a sample is left out, on
@@ -111,39 +113,48 @@ def suited_orders(
 def left_out_model(view: View, k: int, few: bool) -> tuple[float, int]:
     """The order and the number of free polynomials that miss samples left out along axis k least.
 
-    A sample counts in the segment in whose middle it lies; the outermost of an axis does not: what
-    is beyond all others is not asked for.
+    Of a `few` samples all are left out, of the line and of lines shorter at its ends. In a longer
+    line a sample counts in the segment in whose middle it lies, and the outermost ones do not.
     """
-    length, models = _length(view.shape[k]), (ROUGH_MODELS if few else ()) + SMOOTH_MODELS
-    grid = _segments(view.shape, k)
-    seen, count = view.on(grid), len(grid[k]) // length
-    xp = namespace(seen)
-    pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, count * length))
+    models, grid = (ROUGH_MODELS if few else ()) + SMOOTH_MODELS, _segments(view.shape, k)
+    length = view.shape[k] if few else SEGMENT_SAMPLES
+    seen = view.on(grid)
+    xp, count = namespace(seen), len(grid[k]) // length
+    pieces = xp.reshape(xp.moveaxis(seen, k, -1), (-1, len(grid[k])))
+    if few:  # segments of an even number of samples are the line, or overlap
+        pieces = xp.take(pieces, move(np.unique(grid[k], return_index=True)[1], seen), axis=1)
     pieces = pieces[:: max(1, pieces.shape[0] * count // LEFT_OUT_SEGMENTS), :]
-    missed = xp.reshape(pieces, (-1, length)) @ move(_left_out(length, models), seen, seen.dtype)
+    ways = _left_out(length, models, SHORTER_LINES if few else 0)
+    missed = xp.reshape(pieces, (-1, length)) @ move(ways, seen, seen.dtype)
     squares = xp.mean(xp.reshape(missed * missed, (-1, count, missed.shape[1])), axis=0)
-    counted = np.zeros((count, 1, length - 2), bool)
-    counted[..., length // 4 - 1 : -(length // 4 - 1)] = True
-    counted[0, :, : length // 2] = counted[-1, :, length // 2 :] = True
+    counted = np.full((count, 1, length), few)
+    if not few:
+        counted[..., length // 4 : -(length // 4)] = True
+        counted[0, :, 1 : length // 2 + 1] = counted[-1, :, length // 2 - 1 : -1] = True
     size = np.sum(np.reshape(to_numpy(squares), (count, len(models), -1)) * counted, axis=(0, 2))
-    if few:
-        size[len(ROUGH_MODELS) :] *= FEW_SAMPLES_CAUTION
     order, free = models[int(np.argmin(size))]
     return min(order + LINE_OFFSET, ORDER_LIMITS[1]) if order >= SMOOTH_ORDER else order, free
 
 
 @memoised(64)
-def _left_out(n: int, models: tuple[tuple[float, int], ...]) -> Floats:
-    """By what each sample but the outermost of n is missed if it is left out, (n, K (n - 2)).
+def _left_out(n: int, models: tuple[tuple[float, int], ...], shorter: int) -> Floats:
+    """By what each sample of n is missed if it is left out, (n, K n).
 
-    With ``Q = U γ⁻¹ Uᵀ`` over the modes with a price it is ``(Q y)_i / Q_ii`` (Wahba 1990).
+    With ``Q = U γ⁻¹ Uᵀ`` over the modes with a price it is ``(Q y)_i / Q_ii`` (Wahba 1990). With
+    lines `shorter` by up to so many samples at their ends there are more than n of them: as many
+    sums whose squares are theirs in all.
     """
     ways = []
     for s, q in models:
-        modes = axis_modes(n, s, free=q)
-        U = modes.basis[:, modes.n_free :] / np.sqrt(modes.smoothness[modes.n_free :])
-        Q = U @ U.T
-        ways.append((Q / np.diag(Q))[:, 1:-1])
+        parts = []
+        for less in range(shorter + 1):
+            modes = axis_modes(n - less, s, free=q)
+            U = modes.basis[:, modes.n_free :] / np.sqrt(modes.smoothness[modes.n_free :])
+            Q = U @ U.T
+            own = Q / np.diag(Q)
+            own[:, [0, -1]] *= OUTERMOST_WEIGHT
+            parts += [np.pad(own, ((a, less - a), (0, 0))) for a in range(less + 1)]
+        ways.append(np.linalg.qr(np.hstack(parts).T)[1].T if shorter else parts[0])
     return np.hstack(ways)
 
 

@@ -272,3 +272,44 @@ def test_what_samples_were_rounded_by(rng):
     flat = np.where(rng.random((5000, 1)) < 0.2, 3.0, smooth)
     assert rounding_of(flat) == pytest.approx(1e-3 * np.ptp(flat))
     assert rounding_of(np.zeros((0, 2))) == 0
+
+
+class TestPolynomials:
+    def cubic(self, shape, rng):
+        """A random polynomial of degree 3 along each axis, as a function of places (n, d)."""
+        c, letters = rng.standard_normal((4,) * len(shape)), "abc"[: len(shape)]
+        rows = ",".join("n" + a for a in letters)
+
+        def value(x):
+            powers = (x[:, k, None] / (n - 1) for k, n in enumerate(shape))
+            return np.einsum(f"{letters},{rows}->n", c, *(p ** np.arange(4) for p in powers))
+
+        at = np.stack(np.indices(shape), axis=-1).reshape(-1, len(shape))
+        return value, value(at).reshape(shape)
+
+    @pytest.mark.parametrize("shape", [(40,), (30, 24), (12, 13, 14)], ids=str)
+    @pytest.mark.parametrize(
+        "settings",
+        [ef.smooth(), ef.oriented(), ef.smooth(order=4), ef.oriented(order=4)],
+        ids=["smooth", "oriented", "smooth 4", "oriented 4"],
+    )
+    def test_cubics_are_exact_with_samples_missing(self, shape, settings, rng):
+        value, y = self.cubic(shape, rng)
+        field = ef.fit(np.where(gaps(rng, shape, 0.3), np.nan, y), settings)
+        x = inside(rng, shape, 100)
+        close(field(x), value(x), 1e-11 * np.ptp(y))
+
+    def test_lower_orders_are_filled_as_before(self, rng):
+        _, y = self.cubic((40,), rng)
+        field = ef.fit(np.where(gaps(rng, (40,), 0.3), np.nan, y), ef.smooth(order=1.5))
+        assert np.abs(field.samples() - y).max() > 1e-6 * np.ptp(y)
+
+    def test_a_given_order_is_linear_in_rough_and_smooth_parts(self, rng):
+        _, y = self.cubic((30, 24), rng)
+        rough = rng.standard_normal(y.shape)
+        missing = gaps(rng, y.shape, 0.3)
+        both, one, other = (
+            ef.fit(np.where(missing, np.nan, part), ef.smooth(order=4)).samples()
+            for part in (y + rough, y, rough)
+        )
+        close(both, one + other, 1e-9)

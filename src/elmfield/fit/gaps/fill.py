@@ -2,8 +2,8 @@
 
 Near present samples, boxes fill what they miss (`gap_boxes`). Samples farther than REACH from every
 present one are first taken from a coarser version of the array, half as long on every axis, itself
-filled the same way. A plane through all present samples is subtracted before and added after:
-planes are exact.
+filled the same way. A plane through all present samples is subtracted before and added after, with
+polynomials where these are free: both are exact.
 
 An array in memory is a single window. One that is larger is filled in windows, each with a halo of
 the boxes that reach into it, and its coarser versions lie in files. Both use the same boxes and
@@ -47,16 +47,17 @@ def fill_missing(
     xp = namespace(y)
     if bool(xp.all(present)):
         return y
-    plane = xp.astype(levels.plane_through(y, present, periodic, spacings), y.dtype)
-    rest = y - plane
-    found = []
+    found, every = [], [np.arange(n) for n in y.shape[:-1]]
     for own in _channel_groups(y.shape[-1], bool(xp.all(present == present[..., :1]))):
-        some = slice(own[0], own[-1] + 1)
-        level = levels.StoredLevel.of(rest[..., some], present[..., own[0]])
-        known = to_numpy(y[..., some])[to_numpy(present[..., own[0]])]
-        filler = filler_of(level, tuple(periodic), order, rounding=rounding_of(known))
-        found.append(xp.astype(filler.fill(level.windows[0]), y.dtype))
-    return xp.where(present, y, xp.concat(found, axis=-1) + plane)
+        some, here = y[..., own[0] : own[-1] + 1], present[..., own[0]]
+        part = some, here, every
+        trend = levels.trend_of([part], y.shape[:-1], periodic, spacings, order).at(every)
+        trend = xp.astype(trend, y.dtype)
+        level = levels.StoredLevel.of(some - trend, here)
+        rounding = rounding_of(to_numpy(some)[to_numpy(here)])
+        filler = filler_of(level, tuple(periodic), order, rounding=rounding)
+        found.append(xp.astype(filler.fill(level.windows[0]), y.dtype) + trend)
+    return xp.where(present, y, xp.concat(found, axis=-1))
 
 
 def rounding_of(known: Floats) -> float:
@@ -337,14 +338,11 @@ def fill_slabs(
     folder.mkdir(parents=True, exist_ok=True)
     for channels in _channel_groups(slabs.shape[-1], survey.is_alike):
         level = levels.SourceLevel(slabs, channels, *unit)
-        sums = levels.PlaneSums.of(level.shape, periodic, spacings)
-        parts, rounding = [], 0.0
-        for slab in level.windows:
-            at = [np.arange(s.start, s.stop) for s in slab]
-            y, here = level.read(at)
-            rounding = rounding or rounding_of(to_numpy(y)[to_numpy(here)])
-            parts.append(sums.of_part(y, np.broadcast_to(here[..., None], y.shape), at))
-        plane = sums.plane(np.sum(parts, axis=0))
+        grids = [[np.arange(s.start, s.stop) for s in slab] for slab in level.windows]
+        known = (to_numpy(y)[to_numpy(here)] for y, here in map(level.read, grids))
+        rounding = next(filter(None, map(rounding_of, known)), 0.0)
+        parts = ((*level.read(at), at) for at in grids)
+        plane = levels.trend_of(parts, level.shape, periodic, spacings, order)
         level = replace(level, plane=plane)
         path = folder / f"level-{channels[0]}"
         filler = filler_of(level, tuple(periodic), order, path, rounding=rounding)

@@ -1,7 +1,8 @@
 """Boxes of an array and planes through it; its samples with gaps, coarser versions, and windows."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,10 @@ WINDOW_SAMPLES = 1 << 18
 
 LEAST_POSITION_VARIANCE = 1e-3
 """Variance of the positions of present samples, in that of all, that a slope needs."""
+
+MOST_BENDS, BEND_PROBES, BEND_REST = 8, 4096, 1e-4
+"""Polynomials of one axis under smooth samples; samples that they are found on, about; what these
+leave, at most, of what a plane leaves: 1e-4 is met by functions that a few polynomials are."""
 
 Spacings = Sequence[Spacing | None]
 """Where the samples of each axis lie, None where they are even; empty for axes that all are."""
@@ -86,13 +91,43 @@ def plane_through(
 class SamplePlane:
     """A plane for each channel: its level, (C,), and its slopes along some axes, (C, a).
 
-    Along each axis positions run from -√3 to √3: of unit variance, about.
+    Along each axis positions run from -√3 to √3: of unit variance, about. Where samples are smooth
+    it has `bends`: weights of products of Legendre polynomials, one axis per polynomial, then C.
     """
 
     lines: tuple[Floats, ...]
     axes: tuple[int, ...]
     level: Array
     slopes: Array
+    bends: Floats | None = None
+
+    def bent(self, probes: Sequence[tuple[Integers, Floats]], order: float | None) -> "SamplePlane":
+        """The same with polynomials, as far as some samples determine them.
+
+        `probes` are places, (m, d), and values there, (m, C). With an `order` along a line cubic
+        ones from 4 on, which is linear in the samples. Without one more, if these leave next to
+        nothing where each sample is told from the others.
+        """
+        at, y = (np.concatenate(part) for part in zip(*probes))
+        a, most = len(self.axes), MOST_BENDS if order is None else 4
+        if not 0 < a < 4 or (order is not None and order < 4):
+            return self
+        degrees = np.indices((most,) * a).reshape(a, -1).T
+        degrees = degrees[(degrees.max(axis=1) < 4) | (degrees.sum(axis=1) < most)]
+        if len(at) < 2 * len(degrees):
+            return self
+        factors = [_bends(self.lines[k][at[:, k]])[:, q] for k, q in zip(self.axes, degrees.T)]
+        Q, R = np.linalg.qr(np.prod(factors, axis=0))
+        size = np.abs(np.diag(R))
+        along = np.stack([self.lines[k][at[:, k]] for k in self.axes], axis=1)
+        rest = y - to_numpy(self.level) - along @ to_numpy(self.slopes).T
+        off = (rest - Q @ (Q.T @ rest)) / np.maximum(1 - np.sum(Q * Q, axis=1), 1e-3)[:, None]
+        left = np.linalg.norm(off, axis=0) / np.maximum(np.linalg.norm(rest, axis=0), 1e-300)
+        if size.min() < 1e-3 * size.max() or (order is None and left.max() > BEND_REST):
+            return self
+        bends = np.zeros((*(MOST_BENDS,) * a, y.shape[1]))
+        bends[tuple(degrees.T)] = np.linalg.solve(R, Q.T @ rest)
+        return replace(self, bends=bends)
 
     def at(self, positions: Sequence[Integers]) -> Array:
         """Its values (..., C) on a grid of positions."""
@@ -101,7 +136,43 @@ class SamplePlane:
         for i, k in enumerate(self.axes):
             t = _along(self.lines, k, positions)
             out = out + move(t, out, xp.float64) * self.slopes[:, i]
+        if self.bends is not None:
+            more = self.bends
+            for i, k in enumerate(self.axes):
+                along = _bends(self.lines[k][positions[k]])
+                more = np.moveaxis(np.tensordot(along, more, axes=(1, i)), 0, i)
+            level = [k for k in range(len(positions)) if k not in self.axes]
+            out = out + move(np.expand_dims(more, level), out, xp.float64)
         return out
+
+
+def _bends(t: Floats) -> Floats:
+    """Legendre polynomials at positions of :class:`SamplePlane`, (m, MOST_BENDS)."""
+    return np.asarray(np.polynomial.legendre.legvander(t / 3**0.5, MOST_BENDS - 1), np.float64)
+
+
+def trend_of(
+    parts: Iterable[tuple[Array, Array, Sequence[Integers]]],
+    shape: Sequence[int],
+    periodic: Sequence[bool],
+    spacings: Spacings = (),
+    order: float | None = None,
+) -> SamplePlane:
+    """The plane nearest to present samples, and polynomials as :meth:`SamplePlane.bent` says.
+
+    Parts are samples (..., C), which of them are present, and the grid of their positions.
+    """
+    sums, total, probes = PlaneSums.of(shape, periodic, spacings), [], []
+    d = max(1, sum(n > 1 for n in shape))
+    steps = [max(1, n // math.ceil(BEND_PROBES ** (1 / d))) for n in shape]
+    for y, here, at in parts:
+        xp = namespace(y)
+        total.append(sums.of_part(y, xp.broadcast_to(here[..., None], y.shape), at))
+        grid = np.ix_(*(np.flatnonzero(x % step == 0) for x, step in zip(at, steps)))
+        seen = np.nonzero(to_numpy(here)[grid])
+        places = np.stack([x[g.reshape(-1)[i]] for x, g, i in zip(at, grid, seen)], axis=1)
+        probes.append((places, np.asarray(to_numpy(y)[grid][seen], np.float64)))
+    return sums.plane(sum(total[1:], total[0])).bent(probes, order)
 
 
 def _along(lines: Sequence[Floats], k: int, at: Sequence[Integers]) -> Floats:
