@@ -50,6 +50,7 @@ def turns():
             "the default": lambda y: ours(None, y),
             "the default, means": lambda y: ours(None, y, samples="means"),
             "smooth(order=8)": lambda y: ours(ef.smooth(order=8), y),
+            "smooth(order=8), means": lambda y: ours(ef.smooth(order=8), y, samples="means"),
         }
         row = {"data": name}
         for way, turn in ways.items():

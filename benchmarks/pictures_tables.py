@@ -73,6 +73,34 @@ def pictures_colour():
     return table(heads, lines)
 
 
+def pictures_cbm3d():
+    rows = [r for r in rows_of("pictures", "colour") if "CBM3D" in r]
+    names = list(dict.fromkeys(r["data"] for r in rows))
+    lines = []
+    for level in dict.fromkeys(r["level"] for r in rows):
+        own = {r["data"]: r for r in rows if r["level"] == level}
+        shown = (f"{own[n]['CBM3D']:.2f}, {own[n]['ours']:.2f}" for n in names)
+        lines.append([level, *shown])
+    return table(["colours: CBM3D, ours", *names], lines)
+
+
+def pictures_level():
+    rows, lines = rows_of("pictures", "level"), []
+    levels = ("1", "2", "5", "10", "25", "50")
+    for grain, label in (("own", "pictures as they are"), ("none", "after a Gaussian of 1 pixel")):
+        own = [r for r in rows if r["grain"] == grain]
+        found = ([r[s] / float(s) for r in own] for s in levels)
+        lines.append([label, *(f"{min(f):.2f} to {max(f):.2f}" for f in found)])
+    return table(["level found / added", *levels], lines)
+
+
+def pictures_box_lines():
+    rows = rows_of("pictures", "box_lines")
+    keys = ("uncoded", "coded", "smoothed")
+    lines = [[k, f"{mean(r[k] for r in rows):.3f}", f"{max(r[k] for r in rows):.3f}"] for k in keys]
+    return table(["lines where boxes meet, 40 dB", "mean", "highest"], lines)
+
+
 def pictures_bands():
     rows = rows_of("pictures", "bands")
     keys = ("noisy", "band by band", "together")
@@ -101,6 +129,9 @@ TABLES = {
         pictures_local,
         pictures_flat,
         pictures_colour,
+        pictures_cbm3d,
+        pictures_level,
+        pictures_box_lines,
         pictures_bands,
         pictures_counts,
     )

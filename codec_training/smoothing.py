@@ -85,16 +85,22 @@ def trained(arrays, targets=TARGETS):
 
 
 def lines(y, sizes):
-    """Second differences across the borders of boxes over those elsewhere, of samples (n, m)."""
-    at, elsewhere = [], []
+    """Second differences across the borders of boxes over those inside boxes of the same sizes.
+
+    Of samples (n, m). Small boxes lie where a picture has detail, and have most of the borders:
+    over all that is inside, pictures that were never coded have lines of up to 1.24, by size of
+    0.96 to 1.00.
+    """
+    at = inside = 0.0
     for axis in (0, 1):
         bends = np.moveaxis(np.abs(np.diff(y, 2, axis=axis)), axis, 0)  # centred on sample 1, ...
         size = np.moveaxis(sizes, axis, 0)[1:-1].astype(int)
         place = np.arange(1, len(size) + 1)[:, None] % size
         beside = (place == 0) | (place == size - 1)
-        at.append(bends[beside])
-        elsewhere.append(bends[~beside])
-    return np.concatenate(at).mean() / np.concatenate(elsewhere).mean()
+        for own in (size == s for s in np.unique(size) if s > 2):
+            at += bends[beside & own].sum()
+            inside += bends[~beside & own].mean() * np.count_nonzero(beside & own)
+    return at / inside
 
 
 def further(targets=(35, 40)):

@@ -1,9 +1,10 @@
 """The order read off a spectrum: what rounding adds to it does not count."""
 
 import numpy as np
+import pytest
 
 from elmfield.fit.statistics import ArrayView
-from elmfield.local.order import exponent, suited_orders
+from elmfield.local.order import exponent, spectral_orders, suited_orders
 from support import close
 
 
@@ -18,6 +19,17 @@ def test_power_below_the_floor_does_not_count():
     assert exponent(power + floor, floor) > 3
     assert exponent(power + floor) < 1.5
     assert exponent(np.full(17, floor), floor) is None
+
+
+@pytest.mark.parametrize("p", [1.2, 1.8])
+def test_means_have_the_order_of_what_was_averaged(p, rng):
+    n, r = 4096, 8
+    lines = np.fft.irfft(
+        np.fft.rfft(rng.standard_normal((24, n))) / np.arange(0.5, n // 2 + 1) ** p, n=n
+    )
+    means = lines.reshape(24, n // r, r).mean(axis=-1).T[..., None]
+    close(spectral_orders(at_hand(means), 1.1, means=True)[0], p, 0.15)
+    assert spectral_orders(at_hand(means), 1.1)[0] > p + 0.2
 
 
 def test_offset_and_scale_change_no_order(rng):

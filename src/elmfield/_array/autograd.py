@@ -112,6 +112,8 @@ def _linear_function() -> Any:
 
 def recompute(function: Callable[..., Any], *x: Array) -> Any:
     """Return ``function(*x)``; intermediates are computed again for gradients instead of stored."""
+    if not any(map(requires_grad, x)):
+        return function(*x)
     from torch.utils.checkpoint import checkpoint
 
     return checkpoint(function, *x, use_reentrant=False, preserve_rng_state=False)

@@ -265,9 +265,8 @@ def _in_double(x: Array) -> Array:
 
 def _shares(e: Array) -> Array:
     """Softmax over members and amplitudes of their evidence, (K, G, A)."""
-    xp = namespace(e)
-    p = xp.exp(e - xp.max(e, axis=(0, 2), keepdims=True))
-    return p / xp.sum(p, axis=(0, 2), keepdims=True)
+    p = namespace(e).exp(e - namespace(e).max(e, axis=(0, 2), keepdims=True))
+    return p / namespace(e).sum(p, axis=(0, 2), keepdims=True)
 
 
 def shapes_of(kernels: Sequence[Array], amplitudes: Floats, prior: Array) -> Shapes:
@@ -320,12 +319,9 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
     Y = Y - namespace(Y).mean(Y, axis=1, keepdims=True)
     own, shapes = [h.covariances for h in start.halves], start
     for _ in range(PASSES):
-        if requires_grad(Y):
-            each = runs(Y.shape[0], shapes.at_once(Y))
-            parts = [recompute(shapes.sums, Y[i:j, ...]) for i, j in each]
-            met, *moments = (sum(some[1:], some[0]) for some in zip(*parts))
-        else:
-            met, *moments = shapes.sums(Y)
+        each = runs(Y.shape[0], shapes.at_once(Y))
+        parts = [recompute(shapes.sums, Y[i:j, ...]) for i, j in each]
+        met, *moments = (sum(some[1:], some[0]) for some in zip(*parts))
         xp = namespace(met)
         total = xp.sum(met, axis=1) + FAMILY_BOXES
         kernels = []
@@ -374,7 +370,7 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Arra
     total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(2)]
     for i, j in runs(len(index), shapes.at_once(y)):
         Y, at = boxes(index[i:j]), move(index[i:j].reshape(-1), y)
-        X = recompute(shapes, Y) if requires_grad(y) else shapes(Y)
+        X = recompute(shapes, Y)
         total = [t + scatter_add(n, at, xp.reshape(X[..., c], (-1,))) for c, t in enumerate(total)]
     times = move(np.bincount(index.reshape(-1), minlength=n), y, kind)
     found, kept = (xp.reshape(t / times, shape) for t in total)

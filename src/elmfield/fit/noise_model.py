@@ -11,12 +11,12 @@ from functools import reduce
 import numpy as np
 
 from elmfield._array.backend import cast, move, namespace, to_numpy
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.levels import Spacings, box_index, plane_through, take_boxes
 from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
 from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
-from elmfield.local.bases import ProductModes, product_modes
+from elmfield.local.bases import product_modes
 from elmfield.samples import Samples
 
 LOUD_SHARE = 1e-6
@@ -112,31 +112,30 @@ def _wide_axes(shape: Sequence[int]) -> int:
     return min(max(1, sum(n > 1 for n in shape)), 3)
 
 
-def _level_boxes(y: Array, present: Array | None, overlap: int) -> tuple[ProductModes, Integers]:
-    """Modes of boxes that tell the noise's level, and boxes (G, S) without a sample filled in."""
-    shape = tuple(y.shape[:-1])
+def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tuple[Array, float]:
+    """Mean squares, (G, C), of some modes of boxes without a sample filled in; their bias.
+
+    Of the modes that along every axis lie between `low` quarters of all and two more; the bias is
+    what the quantile QUIET_SHARE of their root is below σ by, as a factor, for noise alone: it has
+    a mean of about 1 and a standard deviation of 1 / √(2n), and 10 % lie 1.28 of that below.
+    """
+    xp, shape = namespace(y), tuple(y.shape[:-1])
     side = LEVEL_BOX[_wide_axes(shape)]
     box = tuple(min(side, n) for n in shape)
     index = box_index(shape, box, side // overlap, (False,) * len(shape))
     if present is not None:
         full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
         index = index[full] if full.any() or overlap == 1 else index
-    return product_modes(box, (1.1,) * len(box)), index[:: max(1, len(index) // LEARNING_BOXES)]
-
-
-def _between(modes: ProductModes, low: int, high: int) -> Integers:
-    """Modes that along every axis lie between parts of four of all, one at least."""
+    index, modes = (
+        index[:: max(1, len(index) // LEARNING_BOXES)],
+        product_modes(box, (1.1,) * len(box)),
+    )
     parts = [(np.arange(a.width), a.width) for a in modes.axes]
-    own = [(j >= n * low // 4) & (j < max(2, n * high // 4)) for j, n in parts]
-    return np.flatnonzero(reduce(np.logical_and.outer, own))
-
-
-def _quiet_bias(n: int) -> float:
-    """What the quantile QUIET_SHARE of the rms of n normal numbers is below 1 by, as a factor.
-
-    Its mean is about 1, its standard deviation 1 / √(2n); 10 % lie 1.28 below.
-    """
-    return max(0.5, 1 - 1.28 / math.sqrt(2 * n))
+    own = [(j >= n * low // 4) & (j < max(2, n * (2 * low) // 4)) for j, n in parts]
+    which = np.flatnonzero(reduce(np.logical_and.outer, own))
+    c = xp.take(modes.project(take_boxes(y, move(index, y))), move(which, y), axis=1)
+    bias = max(0.5, 1 - 1.28 / math.sqrt(2 * len(which)))
+    return xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), bias
 
 
 def noise_level(y: Array, present: Array | None = None) -> Array:
@@ -146,17 +145,14 @@ def noise_level(y: Array, present: Array | None = None) -> Array:
     the quantile QUIET_SHARE of their root mean squares, corrected for how far below σ that lies for
     noise alone. Boxes with samples that were filled in do not count, unless all have some.
     """
-    modes, index = _level_boxes(y, present, 2)
-    rough = _between(modes, 2, 4)
-    xp, which = namespace(y), move(rough, y)
-    c = xp.take(modes.project(take_boxes(y, move(index, y))), which, axis=1)
-    squares = xp.sort(xp.mean(xp.astype(c, xp.float64) ** 2, axis=1), axis=0)
-    place = QUIET_SHARE * (len(index) - 1)
+    xp, (squares, bias) = namespace(y), _box_powers(y, present, 2, 2)
+    squares = xp.sort(squares, axis=0)
+    place = QUIET_SHARE * (squares.shape[0] - 1)
     low = int(place)
     some = squares[low : low + 2, :]  # what lies on both sides of the quantile
     rms = xp.where(some > 0, some, xp.ones_like(some)) ** 0.5 * xp.astype(some > 0, xp.float64)
     level = rms[0, :] + (place - low) * (rms[-1, :] - rms[0, :])
-    return level / _quiet_bias(len(rough))
+    return level / bias
 
 
 def line_level(y: Array, level: Array, periodic: Sequence[bool]) -> Array:
@@ -250,8 +246,7 @@ def _of_counts(samples: Samples, periodic: Sequence[bool], spacings: Spacings) -
             "their offset off, or say the noise's standard deviation."
         )
     z = 2 * xp.maximum(raw + 0.375, xp.zeros_like(raw)) ** 0.5
-    ones = xp.ones((raw.shape[-1],), dtype=xp.float64)
-    z, _ = remove_mixed_noise(z, move(to_numpy(ones), raw, xp.float64), periodic, spacings)
+    z, _ = remove_mixed_noise(z, move(np.ones(raw.shape[-1]), raw), periodic, spacings)
     z = xp.maximum(z, xp.full_like(z, 2 * 0.375**0.5))
     a = 1.5**0.5
     back = z**2 / 4 + a / 4 / z - 11 / 8 / z**2 + 5 / 8 * a / z**3 - 1 / 8
@@ -263,14 +258,11 @@ def _of_counts(samples: Samples, periodic: Sequence[bool], spacings: Spacings) -
 
 def warn_if_correlated(y: Array, present: Array | None, high: Floats) -> None:
     """Warn if the noise of quiet boxes is stronger at half the frequency, and as steady there."""
-    modes, index = _level_boxes(y, present, 1)
-    if len(index) < LEAST_BOXES:
+    squares, bias = _box_powers(y, present, 1, 1)
+    if squares.shape[0] < LEAST_BOXES:
         return
-    middle = _between(modes, 1, 2)
-    c = to_numpy(modes.project(take_boxes(y, move(index, y))))[:, middle]
-    rms = np.sqrt(np.mean(c.astype(np.float64) ** 2, axis=1))
-    quiet, less = np.quantile(rms, (QUIET_SHARE, 3 * QUIET_SHARE), axis=0)
-    quiet = quiet / _quiet_bias(len(middle))
+    quiet, less = np.sqrt(np.quantile(to_numpy(squares), (QUIET_SHARE, 3 * QUIET_SHARE), axis=0))
+    quiet = quiet / bias
     if np.any((quiet > CORRELATED_RATIO * high) & (less < STEADY_RATIO * quiet) & (high > 0)):
         ratio = float(np.max(quiet / np.where(high > 0, high, np.inf)))
         warnings.warn(

@@ -247,9 +247,10 @@ def settle_samples(
         elif samples is None:
             kind = "points"
         else:
+            why = "merged regions" if fits else "a network, whose means have no closed form"
             raise ValueError(
                 "samples='means' is for smooth() and oriented() on their own cells and even axes; "
-                f"got {f'an uneven axis {uneven[0]!r}' if uneven else chosen}. Use "
+                f"got {f'an uneven axis {uneven[0]!r}' if uneven else why}. Use "
                 "samples='points', or fit_observations with observe.means of cells of any size."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings

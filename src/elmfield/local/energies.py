@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from typing import Any
 
 import numpy as np
 
@@ -180,7 +179,7 @@ def of_exponentials(c: np.ndarray, axis: int) -> np.ndarray:
 def spectra_of(waves: Sequence[Cosines], members: Family) -> Floats:
     """1 / E of every member on the lattice, (K, L_1, ..., L_d), of sum 1: variance 1 everywhere."""
     spectra = 1 / members.price([frequencies(w) for w in waves])
-    constant: tuple[Any, ...] = (slice(None), *(w.count for w in waves))
+    constant: tuple[slice | int, ...] = (slice(None), *(w.count for w in waves))
     spectra[constant] = 0  # free
     totals = spectra.sum(axis=tuple(range(1, spectra.ndim)), keepdims=True)
     return np.asarray(spectra / np.where(totals > 0, totals, 1))

@@ -12,7 +12,7 @@ from elmfield.domain import Spacing
 from elmfield.local import order as line_choice
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.bases.spline_modes import spline_order
-from elmfield.local.order import LEAST_SAMPLES, probe_grids, spectral_orders, suited_orders
+from elmfield.local.order import LEAST_SAMPLES, probe_grids
 from elmfield.partition import Partition
 from elmfield.samples import Grid, View
 from elmfield.settings.presets import USUAL_ORDER, Smooth, check_order
@@ -94,12 +94,11 @@ class Oriented:
         wide = [k for k, n in enumerate(view.shape[:-1]) if n > 1]
         means = self.samples == "means"
         found = line_choice.exponents(view, means)
-        orders, free = suited_orders(view, USUAL_ORDER, found)
-        if means:
-            orders, free = spectral_orders(view, USUAL_ORDER, True), (2,) * len(found)
-        smooth = wide and min(max(orders[k], 2.0 * free[k]) for k in wide) >= WANTS_LARGE_BOXES
+        large = Smooth(denoise=self.denoise, samples=self.samples).resolve(view)
+        wants = np.maximum(np.asarray(large.order, float), 2.0 * np.asarray(large.free))[wide]
+        smooth = wide and wants.min() >= WANTS_LARGE_BOXES
         if smooth or len(wide) > 3 or line_choice.is_very_smooth([found[k] for k in wide]):
-            return Smooth(order=orders, denoise=self.denoise, free=free, samples=self.samples)
+            return large
         spectral = line_choice.orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)

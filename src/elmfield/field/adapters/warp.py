@@ -6,7 +6,7 @@ sides count samples, whatever the units of the axes.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from elmfield.field.point_values import values_at_index
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
+
+Transform = Array | Callable[[Array], Array]
+"""A matrix, displacements, an object of skimage.transform or a function of points."""
 
 Place = Callable[[Floats], Array]
 """Where samples of a result, numbers (n, d), lie among those of the model, in its library."""
@@ -48,7 +51,7 @@ affines. That moves a voxel of a 256³ scan by less than 1e-4 of its size."""
 @with_less_memory
 def warped(
     model: "Model",
-    transform: Any,
+    transform: Transform,
     shape: Sequence[int] | None,
     *,
     antialias: bool,
@@ -193,7 +196,7 @@ def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Arr
 
 
 def place_of(
-    transform: Any, like: Array, d: int
+    transform: Transform, like: Array, d: int
 ) -> tuple[Place, tuple[int, ...] | None, Floats | None]:
     """A transform as a function of sample numbers; the shape it brings, if it does; its matrix.
 
@@ -201,7 +204,12 @@ def place_of(
     follows in them.
     """
     if type(transform).__module__.split(".")[0] == "skimage":
-        return _of_skimage(transform, like, d), None, None
+        params = np.asarray(getattr(transform, "params", None))
+        if params.shape == (d + 1, d + 1):
+            matrix_of(params, d)  # only to refuse what is singular
+        # Its objects count columns before rows.
+        own = _called(lambda x: transform(to_numpy(x)[:, ::-1])[:, ::-1], like, d)
+        return own, None, None
     if is_array(transform) or isinstance(transform, (list, tuple)):
         given = _brought(transform, like)
         if not np.isfinite(to_numpy(given)).all():
@@ -267,15 +275,7 @@ def _projective(matrix: Array) -> Place:
     return place
 
 
-def _of_skimage(transform: Any, like: Array, d: int) -> Place:
-    """An object of skimage.transform, which counts columns before rows, as its `warp` takes it."""
-    params = np.asarray(transform.params) if hasattr(transform, "params") else None
-    if params is not None and params.shape == (d + 1, d + 1):
-        matrix_of(params, d)  # only to refuse what is singular
-    return lambda x: move(np.asarray(transform(x[:, ::-1]), np.float64)[:, ::-1], like)
-
-
-def _called(function: Callable[[Any], Any], like: Array, d: int) -> Place:
+def _called(function: Callable[[Array], Array], like: Array, d: int) -> Place:
     def place(x: Floats) -> Array:
         at = _brought(function(move(x, like)), like)
         if tuple(at.shape) != x.shape:

@@ -184,8 +184,8 @@ def _along(lines: Sequence[Floats], k: int, at: Sequence[Integers]) -> Floats:
 class PlaneSums:
     """Which sums over present samples determine a plane; those of parts can be added.
 
-    With t the positions along `axes` they are, channel by channel, those of 1, the t_i, the t_i t_j
-    with j ≤ i, y, and the y t_i.
+    With t = 1 and the positions along `axes` they are, channel by channel, those of the t_i t_j,
+    then of the y t_i.
     """
 
     lines: tuple[Floats, ...]
@@ -208,23 +208,19 @@ class PlaneSums:
         """The sums of samples y, (..., C), on a grid of positions; (number of sums, C)."""
         xp = namespace(y)
         m, y = xp.astype(present, xp.float64), xp.astype(y, xp.float64)
-        t = [move(_along(self.lines, k, at), y, xp.float64) for k in self.axes]
-        pairs = [s * u for i, s in enumerate(t) for u in t[: i + 1]]
-        terms = [xp.ones_like(y), *t, *pairs, y, *(y * s for s in t)]
+        t = [xp.ones_like(y), *(move(_along(self.lines, k, at), y) for k in self.axes)]
+        terms = [s * u for s in (*t, y) for u in t]
         return xp.stack([xp.sum(m * term, axis=tuple(range(y.ndim - 1))) for term in terms])
 
     def plane(self, sums: Array) -> SamplePlane:
         """The nearest plane of each channel, from the sums over all parts."""
-        xp, a = namespace(sums), len(self.axes)
+        xp, n = namespace(sums), 1 + len(self.axes)
         means = sums / sums[0, :]
-        n_pairs = a * (a + 1) // 2
-        level, moments = means[1 + a + n_pairs, :], means[2 + a + n_pairs :, :]
+        level, moments = means[n * n, :], means[n * n + 1 :, :]
         # What depends on positions is computed on the host; what depends on values stays with them.
-        centre = to_numpy(means[1 : 1 + a, :]).T  # (C, a)
-        spread = np.zeros((len(centre), a, a))
-        i, j = np.tril_indices(a)
-        pairs = to_numpy(means[1 + a : 1 + a + n_pairs, :]).T
-        spread[:, i, j] = spread[:, j, i] = pairs - centre[:, i] * centre[:, j]
+        pairs = to_numpy(means[: n * n, :]).T.reshape(-1, n, n)
+        centre = pairs[:, 0, 1:]  # (C, a)
+        spread = pairs[:, 1:, 1:] - centre[:, :, None] * centre[:, None, :]
         solve = move(np.stack([_safe_inverse(own) for own in spread]), sums, xp.float64)
         centre = move(centre, sums, xp.float64)
         moment = xp.permute_dims(moments, (1, 0)) - centre * level[:, None]
