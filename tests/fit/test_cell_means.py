@@ -101,8 +101,6 @@ def test_what_has_no_means_is_refused(rng):
     for settings in (ef.paper(cell=8, width=10), ef.smooth(network=ef.Dense(64))):
         with pytest.raises(ValueError, match=r"is for smooth.. and oriented.. on their own cells"):
             ef.fit(values, settings, samples="means")
-    with pytest.raises(ValueError, match="got an uneven axis 'axis0'"):
-        ef.fit(values, samples="means", coords=[np.arange(20.0) ** 2, None])
     with pytest.raises(ValueError, match="on their own cells"):
         ef.fit(values, samples="means", partition=ef.beam(values, cell=4, regions=5))
 

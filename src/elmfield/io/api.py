@@ -47,6 +47,7 @@ def fit(
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic | None = None,
+    bounds: Mapping[str, Array] | None = None,
     partition: Partition | None = None,
     variable: str | None = None,
     samples: str | None = None,
@@ -83,6 +84,9 @@ def fit(
     periodic : name, number, sequence or mapping, optional
         Axes that repeat, by name or number (channels do not count); as a mapping, with their
         periods. By default none, but a longitude whose samples cover the circle evenly.
+    bounds : mapping, optional
+        Of means: borders of the samples' cells by dim, (n + 1,) or (n, 2) as CF has them; by
+        default those that a Dataset or file has, or midway between samples.
     partition : Partition, optional
         Use these regions instead of the settings' own.
     variable : str, optional
@@ -131,7 +135,7 @@ def fit(
     limit = nullcontext() if memory_limit is None else limited(memory_limit)
     given = parse_input(
         values, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic,
-        variable=variable, lazily=out is not None,
+        bounds=bounds, variable=variable, lazily=out is not None,
     )  # fmt: skip
     way = given.labels.missing if missing is None else missing
     is_labels = given.labels.header.get("intent_code") == LABEL and out is None
@@ -229,7 +233,7 @@ def settle_samples(
     """The samples, labelled as points or means, and the settings that suit them.
 
     What a caller says, or else the file; that is points where settings make no means of them:
-    product modes on even axes and regular cells do. A sound file has settings of its own.
+    product modes on regular cells do. A sound file has settings of its own.
     """
     if samples is not None:
         choice("samples", samples, ("points", "means"))
@@ -239,18 +243,14 @@ def settle_samples(
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
-        uneven = [
-            a.name for a in encoder_for(given, None, None).domain.axes if a.spacing is not None
-        ]
-        if fits and (partition is None or partition.is_regular) and not uneven:
+        if fits and (partition is None or partition.is_regular):
             settings = replace(chosen, samples="means")
         elif samples is None:
             kind = "points"
         else:
             raise ValueError(
-                "samples='means' is for smooth() and oriented() on their own cells and even axes; "
-                f"got {f'an uneven axis {uneven[0]!r}' if uneven else chosen}. Use "
-                "samples='points', or fit_observations with observe.means of cells of any size."
+                f"samples='means' is for smooth() and oriented() on their own cells; got {chosen}. "
+                "Use samples='points', or fit_observations with observe.means."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
 

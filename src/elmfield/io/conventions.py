@@ -21,6 +21,9 @@ FILLS = ("_FillValue", "missing_value")
 ENCODED = (*FILLS, "dtype", "scale_factor", "add_offset")
 """What of an encoding holds for other values of the same kind: not chunks, nor the file's name."""
 
+BOUNDS = ("{}_bnds", "{}_bounds", "{}_vertices", "bounds_{}", "vertices_{}", "{}_b")
+"""What borders of cells are called, beside their coordinate, where no attribute names them."""
+
 HORIZONTAL = {
     "Y": ("projection_y_coordinate", "grid_latitude"),
     "X": ("projection_x_coordinate", "grid_longitude"),
@@ -102,6 +105,22 @@ def map_axes(
         by = by or [n for n in names if n.lower() == letter.lower()]
         found += by[:1]
     return (found[0], found[1]) if len(found) == 2 else None
+
+
+def bounds_of(ds: "XArray") -> tuple[dict[str, Array], set[str]]:
+    """Borders of cells by coordinate, those that a Dataset has, and names of all of them.
+
+    CF's attribute ``bounds`` names them, or they are called after their coordinate.
+    """
+    found, every = dict[str, Array](), set(map(str, getattr(ds, "variables", ds.coords)))
+    for name, c in ds.coords.items():
+        told = c.attrs.get("bounds") or c.encoding.get("bounds")
+        names = [str(told), *(form.format(name) for form in BOUNDS)]
+        called = next((n for n in names if n in every and n != name), None)
+        if called is not None:
+            found[str(name)] = ds[called]
+    named = {str(b.name) for b in found.values()}
+    return {n: np.asarray(b.values) for n, b in found.items() if n not in named}, named
 
 
 def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Array], bool]:

@@ -19,7 +19,7 @@ from elmfield._array.checks import array
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
-from elmfield.domain import Axis
+from elmfield.domain import Axis, Spacing
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import unpremultiply
 from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
@@ -180,18 +180,19 @@ def _gauss_between(axis: Axis, cuts: Floats, fine: bool) -> tuple[Floats, Floats
     return x, w, piece
 
 
-def cell_runs(x: Floats, overlap: float) -> Runs:
+def cell_runs(x: Floats, overlap: float, spacing: Spacing | None = None) -> Runs:
     """Means over cells one sample wide, around samples; windows end at `overlap` from borders."""
-    end = overlap % 1
-    cuts = np.unique(np.round([0.0, end, 1 - end, 1.0], 12)) - 0.5
+    end, middle = overlap % 1, [] if spacing is None else [0.5]
+    cuts = np.unique(np.round([0.0, end, 1 - end, 1.0, *middle], 12)) - 0.5
     u, v = _gauss(12)
     half = np.diff(cuts)[:, None] / 2
-    at = (cuts[:-1, None] + half * (1 + u)).reshape(-1)
-    return Runs(
-        places=(x[:, None] + at).reshape(-1),
-        weights=np.tile((half * v).reshape(-1), len(x)),
-        starts=np.arange(len(x)) * len(at),
-    )
+    at = cuts[:-1, None] + half * (1 + u)
+    weights = np.broadcast_to(half * v, (len(x), *at.shape))
+    if spacing is not None:  # index coordinates bend in the middle
+        weights = weights / spacing.per_step(x[:, None, None] + cuts[:-1, None] + half)
+        weights = weights / weights.sum(axis=(1, 2), keepdims=True)
+    places, starts = (x[:, None, None] + at).reshape(-1), np.arange(len(x)) * at.size
+    return Runs(places=places, weights=weights.reshape(-1), starts=starts)
 
 
 @lru_cache(64)
@@ -218,6 +219,8 @@ def knots_of(blended: "Blended", k: int) -> Floats:
     knots = [borders - overlap, borders + overlap, borders]
     if blended.holds_means:  # blends have knots at the samples' cells
         knots += [borders + sign * j for j in range(1, math.ceil(overlap)) for sign in (-1, 1)]
+        if blended.partition.spacing(k) is not None:  # each cell has a polynomial of its own
+            knots.append(np.arange(blended.partition.shape[k] + 1.0) - 0.5)
     return np.concatenate(knots)
 
 
