@@ -21,12 +21,14 @@ from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.fit.curvilinear import curvilinear
+from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
 from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
+from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     import xarray
 
 __all__ = ["OutputGrid", "encoder", "fit", "read", "regrid", "write"]
+
+
+WIDEST_GAP = 30.0
+"""Degrees of longitude without a node, below which a mesh goes all around the Earth."""
 
 
 def fit(
@@ -67,7 +73,8 @@ def fit(
         of nibabel or SimpleITK, what :func:`elmfield.read` gives, and a file bring their own dims,
         coords, gaps and attributes.
         Also what has a shape, a dtype and slices: Zarr and HDF5 arrays, Dask arrays. Tensors of
-        torch stay tensors; arrays of JAX are read as NumPy's.
+        torch stay tensors; arrays of JAX are read as NumPy's. A Dataset of UGRID goes through
+        :func:`elmfield.fit_points`: values at its nodes, or in the middles of its faces.
     settings : optional
         ``smooth(...)``, the default, or ``paper(...)``.
     channel_axis : int or str, optional
@@ -90,7 +97,7 @@ def fit(
     partition : Partition, optional
         Use these regions instead of the settings' own.
     variable : str, optional
-        Which of several arrays in a file.
+        Which of several arrays in a file, or on a mesh of UGRID.
     samples : {"points", "means"}, optional
         What the numbers are: values at points, or means over the samples' cells, which reach
         halfway to the next sample. The field's means over these are then what was given, and
@@ -131,6 +138,8 @@ def fit(
     >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
     True
     """
+    if (mesh := face_mesh_of(values)) is not None:
+        return _fit_mesh(values, mesh, variable, settings, progress)
     tell = reporter(progress)
     limit = nullcontext() if memory_limit is None else limited(memory_limit)
     given = parse_input(
@@ -178,6 +187,30 @@ def fit(
     a, b = given.places
     is_map = given.labels.horizontal((a, b)) is None
     return replace(curvilinear(made, *given.places.values(), is_map=is_map), names=(a, b))
+
+
+def _fit_mesh(
+    ds: Array, mesh: FaceMesh, variable: str | None, settings: Any, progress: Progress | bool
+) -> Field:
+    """The Field of values at the faces, or the nodes, of a mesh of UGRID, through `fit_points`."""
+    from elmfield.fit.scattered.points import fit_points  # as :mod:`elmfield` does: it is large
+
+    places = {(mesh.dims["face"],): mesh.middles, (mesh.dims["node"],): mesh.nodes}
+    own = {str(k): v for k, v in ds.data_vars.items() if v.dims in places and k not in mesh.parts}
+    name = next(iter(own)) if variable is None and len(own) == 1 else variable
+    if name not in own:
+        raise ValueError(
+            f"`variable` must name one of {list(own)}, which lie along {' or '.join(*zip(*places))}"
+            f" of the mesh alone; got {variable!r}. Choose a time or level: dataset.isel(...)."
+        )
+    at, about = places[own[name].dims], dict[str, Any](dims=mesh.names)
+    gap = np.diff(np.sort(at[:, 1] % 360), append=np.min(at[:, 1] % 360) + 360).max()
+    if mesh.names[1] == "longitude" and gap < WIDEST_GAP:
+        at = np.stack([at[:, 0], at[:, 1] % 360], axis=-1)
+        about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
+    made = fit_points(at, own[name].values, settings, progress=progress, **about)
+    labels = replace(made.labels, name=name, attrs=keepable(own[name].attrs))
+    return Field(replace(made.model, labels=labels))
 
 
 def encoder(

@@ -244,9 +244,48 @@ def over(
         if e is None:
             how.append(Runs.points(x[k], nearest(axis, x[k])))
         else:
-            knots = knots_of(model.blended, k)
-            how.append(averages(axis, e, knots, fine=fine, split=split, weight=given.get(k)))
+            knots, weight = knots_of(model.blended, k), given.get(k)
+            own = averages(axis, e, knots, fine=fine, split=split, weight=weight)
+            if weight is not None and model.blended.holds_means:
+                own = _with_cell_means(model.blended, axis, k, e, own, weight)
+            how.append(own)
     return how
+
+
+def _with_cell_means(
+    blended: "Blended", axis: Axis, k: int, edges: Floats, runs: Runs, weight: Weight
+) -> Runs:
+    """Runs in which the weighted mean over a sample's cell is the sample, as the plain one is.
+
+    What both differ by is added to all of the cell: sums over boxes are those of the samples.
+    """
+    n, part = axis.size, blended.partition
+    cells = cell_runs(np.arange(n, dtype=np.float64), part.overlap[k], part.spacing(k))
+    counted = cells.weights * weight(axis.from_index(cells.places))
+    plain, counted, places = (v.reshape(n, -1) for v in (cells.weights, counted, cells.places))
+    off = plain - counted / counted.sum(axis=1, keepdims=True)
+    e = np.sort(edges)
+    at = np.unique(np.concatenate([e, _inside(axis, np.arange(2 * n) / 2 - 0.5, e)]))
+    middle = (at[:-1] + at[1:]) / 2
+    cell = np.floor(middle + 0.5).astype(np.int64)
+    box = np.clip(np.searchsorted(e, middle) - 1, 0, len(e) - 2)
+    box = box if edges[0] < edges[-1] else len(e) - 2 - box
+    x, w, piece = _gauss_between(axis, at, True)
+    size = np.bincount(piece, weights=w * weight(axis.from_index(x)))
+    share = size / np.bincount(box, weights=size)[box]
+    # Runs are boxes, or parts of boxes that belong to one cell each.
+    owner = np.repeat(np.arange(len(runs)), np.diff(runs.starts, append=len(runs.places)))
+    run = runs.parents[box]
+    if len(runs) > len(runs.parents):
+        run = run + np.abs(cell - runs.nearest[run])
+    owner = np.concatenate([owner, np.repeat(run, off.shape[1])])
+    order = np.argsort(owner, kind="stable")
+    return replace(
+        runs,
+        places=np.concatenate([runs.places, places[cell].reshape(-1)])[order],
+        weights=np.concatenate([runs.weights, (share[:, None] * off[cell]).reshape(-1)])[order],
+        starts=np.searchsorted(owner[order], np.arange(len(runs))),
+    )
 
 
 def means_between(
