@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.curvilinear import curvilinear
+from elmfield.fit.curvilinear import curvilinear, fold_of
 from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
@@ -174,6 +174,12 @@ def fit(
             "memory; fit(..., out='name.elm.zarr') works on it block by block.",
             stacklevel=2,
         )
+    is_map, fold = given.labels.horizontal(tuple(given.places)) is None, None
+    if given.places and not is_map and given.dims[-1] in given.periods and mask is None:
+        fold = fold_of(*given.places.values())
+    if fold is not None:
+        whole = fold.beyond(np.asarray(given.values), *given.array_axes[-2:])
+        given = replace(given, values=whole)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
@@ -184,9 +190,9 @@ def fit(
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
     if not given.places:
         return made
-    a, b = given.places
-    is_map = given.labels.horizontal((a, b)) is None
-    return replace(curvilinear(made, *given.places.values(), is_map=is_map), names=(a, b))
+    (a, b), at = given.places, given.places.values()
+    made = made if fold is None else fold.crop(made, len(given.places[a]))
+    return replace(curvilinear(made, *at, is_map=is_map, fold=fold), names=(a, b))
 
 
 def _fit_mesh(
