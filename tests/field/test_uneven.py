@@ -152,11 +152,110 @@ def test_means_of_uneven_cells_are_observations():
                             [1.5 * x[-1] - 0.5 * x[-2]]])  # fmt: skip
     w = 9 / (x[-1] - x[0])
     y = -np.diff(np.cos(w * edges)) / (w * np.diff(edges))  # means of sin(w x)
-    with pytest.raises(ValueError, match=r"got an uneven axis 'axis0'.*fit_observations"):
-        ef.fit(y, coords=[x], samples="means")
+    own = ef.fit(y, coords=[x], samples="means")
+    close(own.means(edges), y, 1e-12)
+    close(own(x[:, None]), np.sin(w * x), 1e-4)
     field = ef.fit_observations([observe.means(edges[:-1, None], edges[1:, None], y)])
     close(field.means(edges), y, 1e-9)
     close(field(x[:, None]), np.sin(w * x), 1e-3)
+
+
+def cells(rng, n, ratio=10.0):
+    """Borders of cells of different widths, and a place somewhere in each."""
+    edges = uneven(rng, n + 1, ratio)
+    return edges, edges[:-1] + rng.uniform(0.05, 0.95, n) * np.diff(edges)
+
+
+@pytest.mark.parametrize("preset", ["smooth", "small cells", "oriented", "oriented of an order"])
+@pytest.mark.parametrize("seed", range(4))
+def test_means_over_cells_with_borders_are_kept_and_planes_are_exact(seed, preset):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 4))
+    made = [cells(rng, int(n)) for n in rng.integers(2, (80, 20, 9)[d - 1], d)]
+    edges, coords = [e for e, _ in made], [c for _, c in made]
+    names = tuple("abc"[:d])
+    told = {"coords": coords, "dims": names, "bounds": dict(zip(names, edges)), "samples": "means"}
+    _, f = plane(rng, coords)
+    middle = np.meshgrid(*((e[:-1] + e[1:]) / 2 for e in edges), indexing="ij")
+    straight = ef.fit(f(*middle), PRESETS[preset], **told)
+    x = rng.uniform([e.min() for e in edges], [e.max() for e in edges], (60, d))
+    close(straight(x), f(*x.T), 2e-11)
+    y = rng.normal(size=middle[0].shape)
+    field = ef.fit(y, PRESETS[preset], **told)
+    close(field.means(*edges), y, 1e-9)
+    assert np.array_equal(field.samples(), y)
+    whole = field.means(*(e[[0, -1]] for e in edges))
+    area = math.prod(np.meshgrid(*(np.abs(np.diff(e)) for e in edges), indexing="ij"))
+    close(whole.reshape(()), (y * area).sum() / area.sum(), 1e-11)
+
+
+def test_means_over_uneven_cells_by_quadrature_tables_files_and_torch(tmp_path):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(8)
+    (e, c), y = cells(rng, 90), rng.normal(size=(90, 8))
+    told = {"coords": [c, None], "dims": ("z", "x"), "bounds": {"z": e}, "samples": "means"}
+    field = ef.fit(y, ef.smooth(order=2), **told)
+    t, w = np.polynomial.legendre.leggauss(40)
+    at = (e[:-1, None] + e[1:, None]) / 2 + np.diff(e)[:, None] / 2 * t
+    x = np.linspace(-0.5, 7.5, 97)
+    x = (x[:-1] + x[1:]) / 2
+    points = np.stack(np.meshgrid(at, x, indexing="ij"), axis=-1)
+    values = field(points).reshape(90, 40, 8, 12)
+    # The rule of 40 nodes meets a polynomial's pieces within a cell: that of the windows, too.
+    means = np.einsum("kqxi,q->kx", values, w) / 24
+    close(means, y, 2e-2)
+    some = points.reshape(-1, 2)[::37]
+    close(field.tabulate(1e-8)(some), field(some), 1e-6)
+    h = np.asarray([1e-6, 0])
+    slope = (field(some + h) - field(some - h)) / 2e-6
+    inner = np.abs(some[:, :1] - np.concatenate([e, c])).min(axis=1) > 1e-4
+    close(field.gradient(some)[inner, 0], slope[inner], 1e-5)
+    ef.save(field, tmp_path / "a.elm")
+    back = ef.load(tmp_path / "a.elm")
+    assert np.allclose(back.domain.axes[0].borders, e, atol=0, rtol=1e-14)
+    close(back(some), field(some), 1e-12)
+    close(field.module()(torch.as_tensor(some)).detach().numpy(), field(some), 1e-5)
+    close(ef.fit(torch.as_tensor(y), ef.smooth(order=2), **told)(torch.as_tensor(some)).numpy(),
+          field(some), 1e-11)  # fmt: skip
+    stream = ef.fit(y, ef.smooth(order=2), out=tmp_path / "b.elm.zarr", **told)
+    close(stream.means(e, np.arange(9) - 0.5), y, 1e-9)
+
+
+def test_a_sine_of_means_is_nearer_than_one_of_points():
+    errors = []
+    for seed in range(20):
+        e = np.sort(np.random.default_rng(seed).random(61))
+        c, k = (e[1:] + e[:-1]) / 2, 6 * np.pi
+        y = -np.diff(np.cos(k * e)) / (k * np.diff(e))
+        q = np.linspace(c[0], c[-1], 2001)
+        truth = np.sin(k * q)
+        own = ef.fit(y, coords=[c], bounds={"axis0": e}, samples="means")(q[:, None])
+        errors.append([np.abs(v - truth).max() for v in (own, CubicSpline(c, y)(q))])
+    median = np.median(errors, axis=0)
+    assert median[0] < 1e-5 < 1e-2 < median[1]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ({"z": np.arange(5.0)}, r"got shape \(5,\) for 3 samples"),
+        ({"z": [[0, 1], [1.5, 2], [2, 3]]}, "some have gaps between them, or overlap"),
+        ({"z": [0, 1.0, 1.2, 3]}, "got 1.5 for a cell of 1 to 1.2"),
+        ({"y": [0, 1, 2, 3]}, r"`bounds` names \['y'\]"),
+        ([0, 1, 2, 3], "`bounds` must be a mapping"),
+    ],
+)
+def test_bounds_that_are_none_are_refused(bounds, told):
+    with pytest.raises((ValueError, TypeError), match=told):
+        ef.fit(np.ones(3), coords=[[0.5, 1.5, 2.5]], dims=("z",), bounds=bounds, samples="means")
+
+
+def test_a_sample_on_the_border_of_its_cell_as_at_a_pole():
+    lat, edges = np.linspace(-90, 90, 19), np.concatenate([[-90], np.arange(-85.0, 90, 10), [90]])
+    y = np.random.default_rng(0).normal(size=19)
+    field = ef.fit(y, coords=[lat], dims=("latitude",), bounds={"latitude": edges}, samples="means")
+    close(field.means(edges), y, 1e-11)
+    assert np.array_equal(field.to_xarray().latitude, lat)
 
 
 def test_files_streams_crops_and_targets_are_the_same_function(tmp_path):

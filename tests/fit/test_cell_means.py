@@ -101,9 +101,7 @@ def test_what_has_no_means_is_refused(rng):
     for settings in (ef.paper(cell=8, width=10), ef.smooth(network=ef.Dense(64))):
         with pytest.raises(ValueError, match="got a network, whose means have no closed form"):
             ef.fit(values, settings, samples="means")
-    with pytest.raises(ValueError, match="got an uneven axis 'axis0'"):
-        ef.fit(values, samples="means", coords=[np.arange(20.0) ** 2, None])
-    with pytest.raises(ValueError, match="on their own cells and even axes; got merged regions"):
+    with pytest.raises(ValueError, match="on their own cells; got merged regions"):
         ef.fit(values, samples="means", partition=ef.beam(values, cell=4, regions=5))
 
 

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.domain.sphere import unit_vectors
+from elmfield.fit.curvilinear import fold_of
 from support import close
 
 RADIUS = 6.371e6
@@ -145,6 +147,43 @@ def test_a_mesh_with_two_poles_in_the_north_has_no_seams():
     off = np.abs(found - truth(*at.T))
     assert np.nanmax(off) < 2e-2  # beside the fold
     assert np.nanmax(off[at[:, 0] < 55]) < 1e-3
+
+
+def smooth_at_poles(f, l):
+    x = np.cos(np.radians(f)) * np.cos(np.radians(l - 20))
+    return np.sin(np.radians(f)) ** 2 + np.cos(3 * x)
+
+
+@pytest.mark.parametrize("kind", ["fold", "pole", "neither"])
+def test_rows_go_on_beyond_the_last_one(kind):
+    xr = pytest.importorskip("xarray")
+    lat, lon = tripolar()
+    if kind != "fold":
+        last = 90 if kind == "pole" else 70
+        lat, lon = np.meshgrid(np.arange(-69, last, 2.0), np.arange(0, 360, 4.0), indexing="ij")
+    dims = ("j", "i")
+    at = {"lat": (dims, lat, {"units": "degrees_north"}), "lon": (dims, lon)}
+    da = xr.DataArray(smooth_at_poles(lat, lon), dims=dims, coords=at)
+    found = fold_of(lat, lon)
+    assert (found is None) == (kind == "neither")
+    if found is None:
+        return
+    m = lat.shape[1]
+    assert found.columns[0] == (m - 1 if kind == "fold" else m // 2)
+    field = ef.fit(da)
+    assert np.array_equal(field.samples(), da)
+    assert field.to_xarray().sizes == da.sizes
+    # Half a cell beyond the last row, from one side of the fold to the other.
+    a, b = unit_vectors(lat[-1], lon[-1]), unit_vectors(lat[-1], lon[-1])[found.columns]
+    p = a + (b - a) * np.random.default_rng(0).uniform(0.1, 0.9, (m, 1))
+    places = np.stack([np.degrees(np.arctan2(p[:, 2], np.hypot(p[:, 0], p[:, 1]))),
+                       np.degrees(np.arctan2(p[:, 1], p[:, 0]))], axis=-1)  # fmt: skip
+    places = places[np.linalg.norm(b - a, axis=-1) > 1e-3]
+    off = np.abs(field(places) - smooth_at_poles(*places.T))
+    plain = ef.curvilinear(ef.fit(da.values, periodic=1), lat, lon)
+    before = np.abs(plain(places) - smooth_at_poles(*places.T))
+    assert off.max() < (2e-4 if kind == "fold" else 1e-10)
+    assert off.max() < before.max() / 5
 
 
 def test_rows_of_a_swath_may_overlap():

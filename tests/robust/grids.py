@@ -37,7 +37,11 @@ def field_of(rng, d, presets):
     if rng.integers(3) == 0:
         options["periodic"] = int(rng.integers(0, d))
     elif rng.integers(3) == 0:
-        options["coords"] = [np.cumsum(0.3 + rng.random(n)) for n in shape]
+        edges = [np.cumsum(0.3 + rng.random(n + 1)) for n in shape]
+        options["coords"] = [e[:-1] + rng.uniform(0.2, 0.8, len(e) - 1) * np.diff(e) for e in edges]
+        if "mask" not in options and rng.integers(2) and "paper" not in presets:
+            bounds = {f"axis{k}": e for k, e in enumerate(edges)}
+            options |= {"samples": "means", "bounds": bounds}
     preset = str(rng.choice(presets))
     order = float(rng.choice([1.5, 2.0, 3.0]))
     settings = {

@@ -17,6 +17,9 @@ from elmfield._array.backend import move, namespace, requires_grad, searchsorted
 from elmfield._array.checks import array, is_number, numbers, shown, sizes_of
 from elmfield._array.typing import Array, Floats
 
+LEAST_SHARE = 1e-3
+"""Of a cell, on either side of the sample that it is divided at."""
+
 
 def coordinate_error(
     axis: str, text: str, *at: float, kind: type[ValueError] = ValueError, **lengths: float
@@ -50,58 +53,83 @@ class Spacing:
         Of the samples, ascending from 0.
     turn : float, optional
         The period, in steps.
+    borders : array, shape (n + 1,), optional
+        Of the samples' cells, where these are not midway between samples.
 
     Notes
     -----
-    An index coordinate between two samples divides their distance as it divides 1. Functions of an
-    axis are functions of the position, so that the kinks of this map are not theirs; derivatives
+    An index coordinate between two samples divides their distance as it divides 1; where cells have
+    borders of their own, so it does between a sample and a border, at index k ± 1/2. Functions of
+    an axis are functions of the position, so that the kinks of this map are not theirs; derivatives
     are by the position.
     """
 
     positions: Floats
     turn: float | None = None
+    borders: Floats | None = None
+
+    @property
+    def per_sample(self) -> int:
+        """Knots of the map for each sample."""
+        return 1 if self.borders is None else 2
+
+    @cached_property
+    def _own(self) -> Floats:
+        """Positions of samples; with borders of cells, these before, between and behind them."""
+        if self.borders is None:
+            return self.positions
+        own = np.empty(2 * len(self.positions) + 1)
+        own[::2], own[1::2] = self.borders, self.positions
+        return own
 
     def at(self, i: Array) -> Array:
         """Positions of samples by number; beyond the ends of the next turn, or mirrored there."""
-        xp, p, n = namespace(i), self.positions, len(self.positions)
-        turn = self.turn
-        inner = i % n if turn is not None else xp.where(i < 0, -1 - i, 2 * n - 1 - i)
-        inner = xp.clip(xp.where((i < 0) | (i >= n), inner, i), 0, n - 1)
-        own = xp.reshape(xp.take(move(p, i), xp.reshape(inner, (-1,))), i.shape)
+        return self._knot(i * self.per_sample)
+
+    def _knot(self, j: Array) -> Array:
+        """Positions of knots by number, that of sample i is `per_sample` i."""
+        xp, p, turn, before = namespace(j), self._own, self.turn, self.per_sample - 1
+        n, low, high = len(p) - before, p[0], p[-1]
+        if turn is None and not before:
+            low, high = 1.5 * p[0] - 0.5 * p[1], 1.5 * p[-1] - 0.5 * p[-2]
+        i = j + before
+        inner = i % n if turn is not None else xp.where(i < 0, before - 1 - i, 2 * n - 1 - j)
+        inner = xp.clip(xp.where((i < 0) | (j >= n), inner, i), 0, len(p) - 1)
+        own = xp.reshape(xp.take(move(p, j), xp.reshape(inner, (-1,))), j.shape)
         if turn is not None:
             return own + turn * xp.astype(i // n, own.dtype)
-        low, high = 1.5 * p[0] - 0.5 * p[1], 1.5 * p[-1] - 0.5 * p[-2]
-        return xp.where(i < 0, 2 * low - own, xp.where(i < n, own, 2 * high - own))
+        return xp.where(i < 0, 2 * low - own, xp.where(j < n, own, 2 * high - own))
 
     def to_steps(self, index: Array) -> Array:
         """Positions of index coordinates."""
-        xp = namespace(index)
-        j = xp.floor(index)
+        xp, at = namespace(index), index * self.per_sample
+        j = xp.floor(at)
         i = xp.astype(j, xp.int64)
-        low, high = self.at(i), self.at(i + 1)
-        return low + (high - low) * (index - j)
+        low, high = self._knot(i), self._knot(i + 1)
+        return low + (high - low) * (at - j)
 
     def per_step(self, index: Array) -> Array:
         """Index coordinates per step, where index coordinates are."""
-        xp = namespace(index)
-        i = xp.astype(xp.floor(index), xp.int64)
-        return 1 / (self.at(i + 1) - self.at(i))
+        xp, m = namespace(index), self.per_sample
+        i = xp.astype(xp.floor(index * m), xp.int64)
+        return 1 / (m * (self._knot(i + 1) - self._knot(i)))
 
     def to_index(self, v: Array) -> tuple[Array, Array]:
         """Index coordinates of positions, in the turn of the first sample; and whole turns."""
-        xp, n = namespace(v), len(self.positions)
+        xp = namespace(v)
         turns = xp.zeros_like(v) if self.turn is None else xp.floor(v / self.turn)
         v = v if self.turn is None else v - turns * self.turn
         knots = move(self.knots, v, v.dtype)
-        piece = xp.clip(searchsorted(knots, xp.reshape(v, (-1,))) - 1, 0, n)
+        piece = xp.clip(searchsorted(knots, xp.reshape(v, (-1,))) - 1, 0, len(self.knots) - 2)
         low, high = (xp.reshape(xp.take(knots, piece + j), v.shape) for j in (0, 1))
-        first = xp.reshape(xp.astype(piece, v.dtype), v.shape) - 1
-        return first + (v - low) / (high - low), turns
+        first = xp.reshape(xp.astype(piece, v.dtype), v.shape)
+        return (first + (v - low) / (high - low)) / self.per_sample - 1, turns
 
     @cached_property
     def knots(self) -> Floats:
-        """Positions of the samples and one more at either end, (n + 2,)."""
-        found: Floats = self.at(np.arange(-1, len(self.positions) + 1))
+        """Positions of all knots from sample -1 to sample n."""
+        m = self.per_sample
+        found: Floats = self._knot(np.arange(-m, m * len(self.positions) + 1))
         return found
 
 
@@ -173,9 +201,16 @@ class Axis:
 
     @classmethod
     def through(
-        cls, name: str, coords: Array | Sequence[float], period: float | None = None
+        cls,
+        name: str,
+        coords: Array | Sequence[float],
+        period: float | None = None,
+        bounds: Array | None = None,
     ) -> "Axis":
-        """An axis whose samples lie at `coords`, shape (n,): finite and strictly monotone."""
+        """An axis whose samples lie at `coords`, shape (n,): finite and strictly monotone.
+
+        `bounds`, shape (n + 1,) or (n, 2), are the borders of their cells; by default midway.
+        """
         given = array("coords", coords)
         c = numbers("coords", given)
         if c.ndim != 1 or not c.size:
@@ -194,21 +229,38 @@ class Axis:
             told = f"{must}decreasing; got {{}} and then {{}}, numbers {k} and {k + 1}. Sort the "
             told += "array along this axis, or drop repeated positions."
             raise coordinate_error(name, told, *c[k : k + 2])
+        borders = None if bounds is None else _borders(name, c, bounds)
         if size == 1:
-            return cls.even(name, 1, float(c[0]), 1.0, period, coords=c)
+            wide = 1.0 if borders is None else borders[1] - borders[0]
+            return cls.even(name, 1, float(c[0]), wide, period, coords=c)
         step = float((c[-1] - c[0]) / (size - 1))
         kind = given.dtype if given.dtype.kind == "f" else np.float64
         noise = 4 * np.finfo(kind).eps * np.max(np.abs(c)) + 1e-9 * abs(step)
-        if np.max(np.abs(c - (c[0] + step * np.arange(size)))) <= noise:
+        around = np.concatenate([[2 * c[0] - c[1]], c, [2 * c[-1] - c[-2]]])
+        middle = (around[:-1] + around[1:]) / 2
+        if borders is None or np.max(np.abs(borders - middle)) <= noise:
+            borders = None
+        elif period is not None and abs(abs(borders[-1] - borders[0]) - period) > noise:
+            told = "`bounds` of axis {axis!r} must span its period, {period}; got {} to {}."
+            raise coordinate_error(name, told, *borders[[0, -1]], period=period)
+        else:  # a sample on a border, as at a pole, stands in the middle of its cell
+            share = (c - borders[:-1]) / np.diff(borders)
+            at_end = np.abs(share - 0.5) > 0.5 - LEAST_SHARE
+            places = np.where(at_end, (borders[:-1] + borders[1:]) / 2, c)
+        if borders is None and np.max(np.abs(c - (c[0] + step * np.arange(size)))) <= noise:
             return cls.even(name, size, float(c[0]), step, period, coords=c)
         if period is not None:
             _check_period(name, size, step, period)
-        spacing = Spacing((c - c[0]) / step, None if period is None else period / abs(step))
+        turn = None if period is None else period / abs(step)
+        spacing = Spacing((c - c[0]) / step, turn)
+        if borders is not None:
+            spacing = Spacing((places - c[0]) / step, turn, (borders - c[0]) / step)
         return cls(name, size, c, period, float(c[0]), step, spacing)
 
     def _key(self) -> tuple[Any, ...]:
         coords = None if self.coords is None else self.coords.tobytes()
-        return self.name, self.size, self.period, self.origin, self.step, coords
+        cells = None if self.borders is None else self.borders.tobytes()
+        return self.name, self.size, self.period, self.origin, self.step, coords, cells
 
     def __eq__(self, other: object) -> bool:
         # Arrays compare entry by entry, so a dataclass of them cannot compare itself.
@@ -227,6 +279,13 @@ class Axis:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+    @property
+    def borders(self) -> Floats | None:
+        """Borders of the samples' cells, (n + 1,), where these are not midway between samples."""
+        if self.spacing is None or self.spacing.borders is None:
+            return None
+        return self.from_index(np.arange(self.size + 1, dtype=np.float64) - 0.5)
 
     def to_index(self, x: Array) -> Array:
         """Index coordinates of `x`; of an uneven periodic axis in the turn of the first sample.
@@ -258,6 +317,29 @@ class Axis:
         index = np.asarray(index, dtype=np.float64)
         v = index if self.spacing is None else self.spacing.to_steps(index)
         return self.origin + self.step * v
+
+
+def _borders(name: str, c: Floats, bounds: Array) -> Floats:
+    """Borders (n + 1,) of cells that follow each other, in the order of the samples in them."""
+    b = numbers("bounds", bounds)
+    told = "`bounds` of axis {axis!r} must be borders of cells, (n + 1,) or (n, 2), that follow "
+    told += "each other, with a sample in each"
+    if b.shape == (len(c), 2):
+        way = b[:, ::-1] if (b[:, 1] - b[:, 0]).sum() * (c[-1] - c[0]) < 0 else b
+        slack = 1e-6 * np.abs(np.diff(way)).min(initial=np.inf)
+        if (np.abs(way[1:, 0] - way[:-1, 1]) > slack).any():
+            raise coordinate_error(name, told + "; some have gaps between them, or overlap.")
+        b = np.append(way[:, 0], way[-1, 1])
+    if b.shape != (len(c) + 1,):
+        raise coordinate_error(name, f"{told}; got shape {b.shape} for {len(c)} samples.")
+    b = b[::-1] if (b[-1] - b[0]) * (c[-1] - c[0]) < 0 else b
+    sign = 1 if b[-1] > b[0] else -1
+    low, at, high = sign * b[:-1], sign * c, sign * b[1:]
+    bad = ~((low <= at) & (at <= high) & (low < high))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise coordinate_error(name, told + "; got {} for a cell of {} to {}.", c[k], *b[k : k + 2])
+    return b
 
 
 def _check_period(name: str, size: int, step: float, period: float) -> float:

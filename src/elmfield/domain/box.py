@@ -196,6 +196,7 @@ def make_domain(
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
+    bounds: Mapping[str, Array] | None = None,
 ) -> Domain:
     """A Domain for an array of the given spatial shape, with everything checked.
 
@@ -210,10 +211,13 @@ def make_domain(
     periodic : str, int, sequence or mapping, optional
         Names or numbers of the axes that repeat; as a mapping, with their periods. Without a
         period, evenly spaced samples are taken to cover it exactly.
+    bounds : mapping, optional
+        Borders of the samples' cells on some axes, by name; by default midway.
     """
     dims = names_of(dims, len(shape))
     given = coords_by_axis(coords, dims)
     periods = periods_of(periodic, dims)
+    cells = coords_by_axis(bounds, dims, "bounds")
     axes = [_axis(name, int(n), c) for name, n, c in zip(dims, shape, given)]
     for k, period in periods.items():
         if period is None and axes[k].spacing is not None:
@@ -222,6 +226,10 @@ def make_domain(
             raise coordinate_error(dims[k], told)
         own = abs(axes[k].step) * axes[k].size if period is None else period
         axes[k] = _axis(dims[k], int(shape[k]), given[k], own)
+    for k, b in enumerate(cells):
+        if b is not None:
+            at = np.arange(shape[k]) if given[k] is None else np.asarray(given[k])
+            axes[k] = Axis.through(dims[k], at, axes[k].period, b)
     return Domain.of(axes)
 
 
@@ -236,7 +244,9 @@ def names_of(dims: Sequence[str] | None, d: int) -> tuple[str, ...]:
 
 
 def coords_by_axis(
-    coords: Mapping[str, Array] | Sequence[Array | None] | None, dims: tuple[str, ...]
+    coords: Mapping[str, Array] | Sequence[Array | None] | None,
+    dims: tuple[str, ...],
+    told: str = "coords",
 ) -> list[Array | None]:
     """The coordinates of each axis, None where there are none."""
     if coords is None:
@@ -244,11 +254,11 @@ def coords_by_axis(
     if is_mapping(coords):
         unknown = sorted(set(coords) - set(dims))
         if unknown:
-            raise ValueError(f"`coords` names {unknown}, but the axes are {list(dims)}.")
+            raise ValueError(f"`{told}` names {unknown}, but the axes are {list(dims)}.")
         return [coords.get(name) for name in dims]
     given = entries(coords)
     if given is None or len(given) != len(dims):
-        raise wrong("coords", f"have one entry per axis, {len(dims)}", coords)
+        raise wrong(told, f"have one entry per axis, {len(dims)}", coords)
     return list(given)
 
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import by_name, numbers
-from elmfield._array.typing import Array, Bools, Floats
+from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import EARTH, unit_vectors
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.labels import AxisLabels, multiply_units
+from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.field import Coords
 from elmfield.field.point_values import Missing, query
 from elmfield.fit.encoder import encoder
@@ -38,6 +39,9 @@ TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
 
 OTHER_STARTS = 6
 """Further samples from which places are looked for, where the nearest one leads nowhere."""
+
+FOLD_ROWS, FOLD_COSINE = 6, 0.9
+"""Rows beyond a fold that the fit sees; how straight rows go on there, in the middle of all."""
 
 KEPT = 3
 """Meshes that are kept for the next array, and sets of places that are kept with each."""
@@ -95,6 +99,7 @@ class Mesh:
         """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
         i, off, model = start.copy(), np.full(len(at), np.inf), self.places.model
         shape, wraps = self.places.shape, np.asarray(self.places.domain.periodic)
+        low, high = self.places.domain.low, self.places.domain.high
         scale, todo = np.asarray(model.scale), np.arange(len(at))
         is_many = len(at) > max(TABLE_MIN_POINTS, len(self._samples))
         table = self._table if is_many or "_table" in vars(self) else None
@@ -110,7 +115,7 @@ class Mesh:
             )
             moved = x + np.clip(step, -2, 2)
             turned = (moved + 0.5) % shape - 0.5
-            i[todo] = np.where(wraps, turned, np.clip(moved, -0.5, np.asarray(shape) - 0.5))
+            i[todo] = np.where(wraps, turned, np.clip(moved, low, high))
             off[todo] = np.abs(step).max(axis=1)
             todo = todo[off[todo] > FOUND_CELLS]
             if not len(todo):
@@ -143,12 +148,64 @@ def _kept(store: dict[bytes, Any], given: Floats, about: object, make: Callable[
     return found
 
 
-def _mesh_of(axes: Sequence[Axis], radius: float | None, given: Floats) -> Mesh:
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """How a mesh goes on beyond its last row: with rows that it has, in another order of columns.
+
+    Parameters
+    ----------
+    first : int
+        The row that comes after the last one; those before it follow.
+    columns : integer array, shape (m,)
+        Where each column goes on.
+    """
+
+    first: int
+    columns: Integers
+
+    def beyond(self, values: Array, rows: int, columns: int) -> Array:
+        """Values with some more rows at the end, on axes of rows and columns."""
+        after = np.arange(self.first, max(self.first - FOLD_ROWS, -1), -1)
+        more = np.take(np.take(values, after, axis=rows), self.columns, axis=columns)
+        return np.concatenate([values, more], axis=rows)
+
+    def crop(self, of: Field, n: int) -> Field:
+        """A field of such values without the further rows of its last axes but one."""
+        high = (*of.domain.high[:-2], n - 0.5, of.domain.high[-1])
+        return Field(replace(of.model, domain=replace(of.domain, high=high)))
+
+
+def fold_of(latitude: Floats, longitude: Floats) -> Fold | None:
+    """How a mesh around the Earth goes on in the north; None where that is not known.
+
+    NEMO's meshes are folded there between two poles, at a row or half a cell beyond the last one;
+    others end at the pole, and go on half a turn further.
+    """
+    p = unit_vectors(latitude, longitude)
+    n, m, _ = p.shape
+    ahead = p[-1] - p[-2]
+    wide, i = np.linalg.norm(ahead, axis=-1), np.arange(m)
+    ways = [(c - i) % m for c in range(m - 3, m + 4)] + [(i + m // 2) % m] * (m % 2 == 0)
+    found = list[tuple[float, Fold]]()
+    for columns in ways if n > 4 and np.isfinite(p[-3:]).all() else ():
+        for first in (n - 1, n - 2):
+            step = p[first, columns] - p[-1]
+            far = np.linalg.norm(step, axis=-1)
+            straight = (step * ahead).sum(axis=-1) / np.maximum(far * wide, 1e-300)
+            if np.median(far / wide) < 2:
+                found.append((float(np.median(straight)), Fold(first, columns)))
+    best = max(found, key=lambda f: f[0], default=None)
+    return best[1] if best is not None and best[0] > FOLD_COSINE else None
+
+
+def _mesh_of(axes: Sequence[Axis], radius: float | None, fold: Fold | None, given: Floats) -> Mesh:
     """The mesh of coordinates."""
     from scipy.spatial import cKDTree  # 0.1 s, for these alone
 
     y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
-    made = spline_encoder(y.shape, axes, order=4.0)(y, missing="nan")
+    whole = y if fold is None else fold.beyond(y, 0, 1)
+    made = spline_encoder(whole.shape, axes, order=4.0)(whole, missing="nan")
+    made = made if fold is None else fold.crop(made, len(y))
     flat = y.reshape(-1, y.shape[-1])
     return Mesh(given, made, cKDTree(flat[np.isfinite(flat).all(axis=1)]), radius)
 
@@ -277,7 +334,7 @@ class Curvilinear(Field):
 
     def _over_cells(self, missing: Missing) -> list[PolygonMeans]:
         """Integrals of the field times the areas of its cells, and of these."""
-        dims = [np.arange(n, dtype=np.float64) for n in self.mesh.places.shape]
+        dims = [np.arange(n, dtype=np.float64) for n in self.mesh.given.shape[:2]]
         J = self.mesh.places.grid(*dims, quantity="gradient", missing="fill")
         size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
         values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
@@ -303,8 +360,9 @@ class Curvilinear(Field):
 
 
 def curvilinear(
-    of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH
-) -> Curvilinear:
+    of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH,
+    fold: Fold | None = None,
+) -> Curvilinear:  # fmt: skip
     """A field whose last two axes number the rows and columns of a curvilinear grid.
 
     :func:`elmfield.fit` makes one of a DataArray that has such coordinates.
@@ -319,6 +377,9 @@ def curvilinear(
         Whether these are y and x of a map instead.
     radius : float
         Of the sphere, in metres.
+    fold : Fold, optional
+        How rows go on beyond the last one: :func:`elmfield.fit` finds it, and gives a field that
+        was fitted with them.
 
     Examples
     --------
@@ -331,12 +392,14 @@ def curvilinear(
     """
     both = [numbers(n, v) for n, v in (("latitude", latitude), ("longitude", longitude))]
     axes = of.domain.axes[-2:]
-    if any(b.shape != of.shape[-2:] for b in both) or any(a.coords is not None for a in axes):
+    shape = tuple(map(len, own_samples(of.domain)[-2:]))
+    if any(b.shape != shape for b in both) or any(a.coords is not None for a in axes):
         raise ValueError(
             "`latitude` and `longitude` must have the shape of the field's last two axes, "
-            f"{of.shape[-2:]}, which number samples; got {both[0].shape} and {both[1].shape}."
+            f"{shape}, which number samples; got {both[0].shape} and {both[1].shape}."
         )
     about = None if is_map else radius
     periods, given = [a.period for a in axes], np.stack(both, axis=-1)
-    mesh = _kept(_meshes, given, (periods, about), partial(_mesh_of, axes, about))
+    told = periods, about, fold is None
+    mesh = _kept(_meshes, given, told, partial(_mesh_of, axes, about, fold))
     return Curvilinear(of.model, mesh, ("y", "x") if is_map else ("latitude", "longitude"))

@@ -51,6 +51,7 @@ def encoder(
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic = (),
+    bounds: Mapping[str, Array] | None = None,
     partition: Partition | None = None,
 ) -> "Encoder":
     """An Encoder for arrays of one shape; see :func:`elmfield.encoder`."""
@@ -68,7 +69,7 @@ def encoder(
             f"an array needs at least one axis and one sample; got shape {shape}"
             + (" of which one axis holds channels." if channel_axis is not None else ".")
         )
-    domain = make_domain(spatial, dims=dims, coords=coords, periodic=periodic)
+    domain = make_domain(spatial, dims=dims, coords=coords, periodic=periodic, bounds=bounds)
     if settings is None:
         settings = Smooth()
     elif not isinstance(settings, Settings):

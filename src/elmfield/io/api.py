@@ -20,13 +20,15 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.curvilinear import curvilinear
+from elmfield.fit.curvilinear import curvilinear, fold_of
+from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
 from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
+from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 __all__ = ["OutputGrid", "encoder", "fit", "read", "regrid", "write"]
 
 
+WIDEST_GAP = 30.0
+"""Degrees of longitude without a node, below which a mesh goes all around the Earth."""
+
+
 def fit(
     values: Array | Gridded | StrPath,
     settings: Settings | None = None,
@@ -47,6 +53,7 @@ def fit(
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic | None = None,
+    bounds: Mapping[str, Array] | None = None,
     partition: Partition | None = None,
     variable: str | None = None,
     samples: str | None = None,
@@ -66,7 +73,8 @@ def fit(
         of nibabel or SimpleITK, what :func:`elmfield.read` gives, and a file bring their own dims,
         coords, gaps and attributes.
         Also what has a shape, a dtype and slices: Zarr and HDF5 arrays, Dask arrays. Tensors of
-        torch stay tensors; arrays of JAX are read as NumPy's.
+        torch stay tensors; arrays of JAX are read as NumPy's. A Dataset of UGRID goes through
+        :func:`elmfield.fit_points`: values at its nodes, or in the middles of its faces.
     settings : optional
         ``smooth(...)``, the default, or ``paper(...)``.
     channel_axis : int or str, optional
@@ -83,10 +91,13 @@ def fit(
     periodic : name, number, sequence or mapping, optional
         Axes that repeat, by name or number (channels do not count); as a mapping, with their
         periods. By default none, but a longitude whose samples cover the circle evenly.
+    bounds : mapping, optional
+        Of means: borders of the samples' cells by dim, (n + 1,) or (n, 2) as CF has them; by
+        default those that a Dataset or file has, or midway between samples.
     partition : Partition, optional
         Use these regions instead of the settings' own.
     variable : str, optional
-        Which of several arrays in a file.
+        Which of several arrays in a file, or on a mesh of UGRID.
     samples : {"points", "means"}, optional
         What the numbers are: values at points, or means over the samples' cells, which reach
         halfway to the next sample. The field's means over these are then what was given, and
@@ -127,11 +138,13 @@ def fit(
     >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
     True
     """
+    if (mesh := face_mesh_of(values)) is not None:
+        return _fit_mesh(values, mesh, variable, settings, progress)
     tell = reporter(progress)
     limit = nullcontext() if memory_limit is None else limited(memory_limit)
     given = parse_input(
         values, channel_axis=channel_axis, dims=dims, coords=coords, periodic=periodic,
-        variable=variable, lazily=out is not None,
+        bounds=bounds, variable=variable, lazily=out is not None,
     )  # fmt: skip
     way = given.labels.missing if missing is None else missing
     is_labels = given.labels.header.get("intent_code") == LABEL and out is None
@@ -161,6 +174,12 @@ def fit(
             "memory; fit(..., out='name.elm.zarr') works on it block by block.",
             stacklevel=2,
         )
+    is_map, fold = given.labels.horizontal(tuple(given.places)) is None, None
+    if given.places and not is_map and given.dims[-1] in given.periods and mask is None:
+        fold = fold_of(*given.places.values())
+    if fold is not None:
+        whole = fold.beyond(np.asarray(given.values), *given.array_axes[-2:])
+        given = replace(given, values=whole)
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
@@ -171,9 +190,33 @@ def fit(
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
     if not given.places:
         return made
-    a, b = given.places
-    is_map = given.labels.horizontal((a, b)) is None
-    return replace(curvilinear(made, *given.places.values(), is_map=is_map), names=(a, b))
+    (a, b), at = given.places, given.places.values()
+    made = made if fold is None else fold.crop(made, len(given.places[a]))
+    return replace(curvilinear(made, *at, is_map=is_map, fold=fold), names=(a, b))
+
+
+def _fit_mesh(
+    ds: Array, mesh: FaceMesh, variable: str | None, settings: Any, progress: Progress | bool
+) -> Field:
+    """The Field of values at the faces, or the nodes, of a mesh of UGRID, through `fit_points`."""
+    from elmfield.fit.scattered.points import fit_points  # as :mod:`elmfield` does: it is large
+
+    places = {(mesh.dims["face"],): mesh.middles, (mesh.dims["node"],): mesh.nodes}
+    own = {str(k): v for k, v in ds.data_vars.items() if v.dims in places and k not in mesh.parts}
+    name = next(iter(own)) if variable is None and len(own) == 1 else variable
+    if name not in own:
+        raise ValueError(
+            f"`variable` must name one of {list(own)}, which lie along {' or '.join(*zip(*places))}"
+            f" of the mesh alone; got {variable!r}. Choose a time or level: dataset.isel(...)."
+        )
+    at, about = places[own[name].dims], dict[str, Any](dims=mesh.names)
+    gap = np.diff(np.sort(at[:, 1] % 360), append=np.min(at[:, 1] % 360) + 360).max()
+    if mesh.names[1] == "longitude" and gap < WIDEST_GAP:
+        at = np.stack([at[:, 0], at[:, 1] % 360], axis=-1)
+        about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
+    made = fit_points(at, own[name].values, settings, progress=progress, **about)
+    labels = replace(made.labels, name=name, attrs=keepable(own[name].attrs))
+    return Field(replace(made.model, labels=labels))
 
 
 def encoder(
@@ -229,7 +272,7 @@ def settle_samples(
     """The samples, labelled as points or means, and the settings that suit them.
 
     What a caller says, or else the file; that is points where settings make no means of them:
-    product modes on even axes and regular cells do. A sound file has settings of its own.
+    product modes on regular cells do. A sound file has settings of its own.
     """
     if samples is not None:
         choice("samples", samples, ("points", "means"))
@@ -239,19 +282,15 @@ def settle_samples(
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
-        uneven = [
-            a.name for a in encoder_for(given, None, None).domain.axes if a.spacing is not None
-        ]
-        if fits and (partition is None or partition.is_regular) and not uneven:
+        if fits and (partition is None or partition.is_regular):
             settings = replace(chosen, samples="means")
         elif samples is None:
             kind = "points"
         else:
             why = "merged regions" if fits else "a network, whose means have no closed form"
             raise ValueError(
-                "samples='means' is for smooth() and oriented() on their own cells and even axes; "
-                f"got {f'an uneven axis {uneven[0]!r}' if uneven else why}. Use "
-                "samples='points', or fit_observations with observe.means of cells of any size."
+                f"samples='means' is for smooth() and oriented() on their own cells; got {why}. "
+                "Use samples='points', or fit_observations with observe.means."
             )
     return replace(given, labels=replace(given.labels, samples=kind)), settings
 

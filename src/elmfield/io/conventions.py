@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import horizontal, unit_vectors
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ FILLS = ("_FillValue", "missing_value")
 
 ENCODED = (*FILLS, "dtype", "scale_factor", "add_offset")
 """What of an encoding holds for other values of the same kind: not chunks, nor the file's name."""
+
+BOUNDS = ("{}_bnds", "{}_bounds", "{}_vertices", "bounds_{}", "vertices_{}", "{}_b")
+"""What borders of cells are called, beside their coordinate, where no attribute names them."""
 
 HORIZONTAL = {
     "Y": ("projection_y_coordinate", "grid_latitude"),
@@ -102,6 +105,86 @@ def map_axes(
         by = by or [n for n in names if n.lower() == letter.lower()]
         found += by[:1]
     return (found[0], found[1]) if len(found) == 2 else None
+
+
+def bounds_of(ds: "XArray") -> tuple[dict[str, Array], set[str]]:
+    """Borders of cells by coordinate, those that a Dataset has, and names of all of them.
+
+    CF's attribute ``bounds`` names them, or they are called after their coordinate.
+    """
+    found, every = dict[str, Array](), set(map(str, getattr(ds, "variables", ds.coords)))
+    for name, c in ds.coords.items():
+        told = c.attrs.get("bounds") or c.encoding.get("bounds")
+        names = [str(told), *(form.format(name) for form in BOUNDS)]
+        called = next((n for n in names if n in every and n != name), None)
+        if called is not None:
+            own = [d for d in c.dims if d in ds[called].dims]
+            found[str(name)] = ds[called].transpose(*own, ...)
+    named = {str(b.name) for b in found.values()}
+    return {n: np.asarray(b.values) for n, b in found.items() if n not in named}, named
+
+
+@dataclass(frozen=True, eq=False)
+class FaceMesh:
+    """An unstructured mesh of UGRID: nodes, and faces between some of them each.
+
+    Parameters
+    ----------
+    dims : mapping of str to str
+        Dims of values at faces and at nodes, by "face" and "node".
+    names : pair of str
+        "latitude" and "longitude", or "y" and "x".
+    nodes : array, shape (n, 2)
+        Where nodes are.
+    corners : array, shape (f, v, 2)
+        Of faces; of those with fewer, the last is repeated.
+    parts : set of str
+        Variables that describe the mesh.
+    """
+
+    dims: Mapping[str, str]
+    names: tuple[str, str]
+    nodes: Floats
+    corners: Floats
+    parts: frozenset[str]
+
+    @property
+    def middles(self) -> Floats:
+        """Of faces, (f, 2)."""
+        turn = 360.0 if self.names[1] == "longitude" else None
+        around = np.unwrap(self.corners, period=turn, axis=1) if turn else self.corners
+        counts = np.ones((*around.shape[:2], 1))
+        counts[:, 1:, 0] = np.diff(around, axis=1).any(axis=2)  # others are repeated
+        return np.asarray((around * counts).sum(axis=1) / counts.sum(axis=1))
+
+
+def face_mesh_of(ds: object) -> FaceMesh | None:
+    """The mesh that a Dataset of UGRID describes; None without one."""
+    told: Any = getattr(ds, "variables", {})
+    meshes = [v.attrs for v in told.values() if v.attrs.get("cf_role") == "mesh_topology"]
+    if not meshes or "face_node_connectivity" not in meshes[0]:
+        return None
+    mesh = meshes[0]
+    names = str(mesh["node_coordinates"]).split()
+    pair, table = map_axes(names, {n: told[n].attrs for n in names}), mesh["face_node_connectivity"]
+    if pair is None or table not in told:
+        raise ValueError(f"a mesh of UGRID needs nodes at y and x, and their faces; got {mesh}.")
+    is_sphere = horizontal(pair, {n: told[n].attrs for n in pair}) is not None
+    nodes = np.stack([np.asarray(told[n].values, np.float64) for n in pair], axis=-1)
+    own = told[table]
+    face = str(mesh.get("face_dimension", own.dims[0]))
+    index = np.asarray(own.transpose(face, ...).values, np.float64)
+    fill = own.attrs.get("_FillValue", own.encoding.get("_FillValue"))
+    index = np.where((index == fill) | (index < 0), np.nan, index - own.attrs.get("start_index", 0))
+    count = np.isfinite(index).sum(axis=1)
+    if count.min(initial=3) < 3 or np.nanmax(index, initial=0) >= len(nodes):
+        raise ValueError(f"faces of UGRID must have three nodes or more of {len(nodes)} each.")
+    last = np.take_along_axis(index, count[:, None] - 1, axis=1)
+    corners = nodes[np.where(np.isnan(index), last, index).astype(np.int64)]
+    words = ("latitude", "longitude") if is_sphere else ("y", "x")
+    parts = frozenset(" ".join(map(str, mesh.values())).split())
+    dims = {"face": face, "node": str(told[pair[0]].dims[0])}
+    return FaceMesh(dims, words, nodes, corners, parts)
 
 
 def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Array], bool]:

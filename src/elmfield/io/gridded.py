@@ -65,6 +65,8 @@ class Gridded:
     labels : Labels
         What is known about them: names, units, reference system, what a format needs to be
         written again.
+    bounds : mapping of str to array
+        Borders of the samples' cells, (n + 1,), where they are known.
     places : mapping of str to array
         Two coordinates of the last two dims, which have none of their own: a curvilinear grid.
 
@@ -84,6 +86,7 @@ class Gridded:
     periods: Mapping[str, float | None] = field(default_factory=dict)
     labels: Labels = field(default_factory=Labels)
     places: Mapping[str, Floats] = field(default_factory=dict)
+    bounds: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -171,6 +174,7 @@ class Gridded:
             dims=tuple(d for d in names if d != name),
             coords=_without(self.coords, name),
             places={} if name in self.dims[-2:] else self.places,
+            bounds=_without(self.bounds, name),
             channel_axis=k,
             periods=_without(self.periods, name),
             labels=replace(self.labels, channels=channels),
@@ -198,6 +202,7 @@ class Gridded:
             periods=self.periods if left == n else _without(self.periods, name),
             labels=self._moved(k, which),
             places=self.places if k < len(self.dims) - 2 else {},
+            bounds=_without(self.bounds, name),
         )
 
     def _one(self, k: int, which: int) -> "Gridded":
@@ -231,6 +236,7 @@ class Gridded:
             periods=_without(self.periods, name),
             labels=labels,
             places=self.places if k < len(self.dims) - 2 else {},
+            bounds=_without(self.bounds, name),
         )
 
     def _taken(self, k: int, which: int | slice) -> Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import array, entries, is_integer, is_path
+from elmfield._array.checks import array, by_name, entries, is_integer, is_path
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Periodic, names_of, periods_of
 from elmfield.domain.box import coords_by_axis
@@ -37,7 +37,16 @@ from elmfield.field.coordinates.labels import (
     VariableLabels,
 )
 from elmfield.fit import Encoder, encoder
-from elmfield.io.conventions import ENCODED, FILLS, Gaps, crs_of, gaps_of, kind_of_samples, mesh_of
+from elmfield.io.conventions import (
+    ENCODED,
+    FILLS,
+    Gaps,
+    bounds_of,
+    crs_of,
+    gaps_of,
+    kind_of_samples,
+    mesh_of,
+)
 from elmfield.io.files import read
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
@@ -67,6 +76,7 @@ def parse_input(
     dims: Sequence[str] | None = None,
     coords: Mapping[str, Array] | Sequence[Array | None] | None = None,
     periodic: Periodic | None = None,
+    bounds: Mapping[str, Array] | None = None,
     variable: str | None = None,
     lazily: bool = False,
 ) -> Gridded:
@@ -83,13 +93,18 @@ def parse_input(
         values = from_image(values)
     is_labelled = is_path(values) or is_dataarray(values) or is_dataset(values)
     if is_array(values) or not (is_labelled or isinstance(values, Gridded)):
-        return _from_array(values, channel_axis, dims, coords, () if periodic is None else periodic)
+        around = () if periodic is None else periodic
+        made = _from_array(values, channel_axis, dims, coords, around)
+        return made if bounds is None else replace(made, bounds=by_name("bounds", bounds))
     for name, own in (("dims", dims), ("coords", coords)):
         if own is not None:
             raise TypeError(f"`{name}` comes from {_label_source(values)}.")
     known = {d: str(d) for d in values.dims} if is_dataarray(values) else {}
     samples = samples_of(values, channel_axis, variable, lazily)
-    samples = replace(samples, labels=replace(samples.labels, missing="nan"))
+    cells = {k: _as_numbers(samples.labels.axis(k), np.asarray(b)) for k, b in
+             by_name("bounds", bounds).items()}  # fmt: skip
+    labels = replace(samples.labels, missing="nan")
+    samples = replace(samples, labels=labels, bounds={**samples.bounds, **cells})
     if periodic is None:
         return samples
     found = periods_of(_as_names(periodic, known), samples.dims)
@@ -193,6 +208,8 @@ def encoder_for(
 ) -> Encoder:
     """An encoder for samples like these; errors about dates say dates."""
     about: dict[str, Any] = {"dims": given.dims, "coords": given.coords, "periodic": given.periods}
+    if given.labels.samples == "means":
+        about["bounds"] = given.bounds
     with date_errors(given.labels.axes):
         shape, k = given.values.shape, given.channel_axis
         return encoder(shape, settings, channel_axis=k, partition=partition, **about)
@@ -214,7 +231,11 @@ def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
 
 
 def from_dataarray(
-    da: "xarray.DataArray", *, channel_axis: Hashable = None, lazily: bool = False
+    da: "xarray.DataArray",
+    *,
+    channel_axis: Hashable = None,
+    lazily: bool = False,
+    bounds: Mapping[str, Array] | None = None,
 ) -> Gridded:
     """A DataArray as gridded samples.
 
@@ -228,6 +249,8 @@ def from_dataarray(
         "channel".
     lazily : bool
         Leave the numbers where they are: in a file, or in a Dask array.
+    bounds : mapping, optional
+        Borders of cells, as a Dataset has them, by coordinate.
     """
     if channel_axis is None and da.ndim > 1:
         channel_axis = next((d for d in da.dims if d in CHANNEL_DIMS), None)
@@ -275,6 +298,7 @@ def from_dataarray(
         periods=around,
         labels=labels,
         places=places,
+        bounds={n: _as_numbers(axes[n], b) for n, b in (bounds or {}).items() if n in coords},
     )
 
 
@@ -286,7 +310,9 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
     ValueError
         If they have different dims, or there are none.
     """
-    numeric = {str(k): v for k, v in ds.data_vars.items() if v.dtype.kind in "biuf" and v.ndim}
+    bounds, named = bounds_of(ds)
+    own = {str(k): v for k, v in ds.data_vars.items() if k not in named}
+    numeric = {k: v for k, v in own.items() if v.dtype.kind in "biuf" and v.ndim}
     if not numeric:
         raise ValueError("a Dataset must hold at least one variable of real numbers; got none.")
     dims = {v.dims for v in numeric.values()}
@@ -296,7 +322,7 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
             f"variables that are fitted together must lie on one grid; got {told}. Choose some: "
             f"dataset[[{next(iter(numeric))!r}]]."
         )
-    arrays = [from_dataarray(da) for da in numeric.values()]
+    arrays = [from_dataarray(da, bounds=bounds) for da in numeric.values()]
     if arrays[0].channel_axis is not None:
         raise ValueError(
             "the variables of a Dataset are fitted as channels, and so is the dim "
@@ -386,6 +412,15 @@ def _coordinate(name: str, c: Array) -> tuple[Floats, AxisLabels]:
     # Single-precision coordinates stay so: how even they are is judged by their own rounding.
     at = c if c.dtype == np.float32 else c.astype(np.float64)
     return at, AxisLabels(dtype=c.dtype.name)
+
+
+def _as_numbers(about: AxisLabels, c: Array) -> Array:
+    """Further coordinates of an axis as numbers, as :func:`_coordinate` has its samples'."""
+    if about.calendar is not None:
+        return from_calendar(c, str(about.epoch), about.calendar)
+    if about.epoch is not None:
+        return from_dates(c.astype("M8[ns]"), np.datetime64(about.epoch))
+    return from_durations(c) if about.duration else c
 
 
 def _other_coords(da: "xarray.DataArray", dims: list[str]) -> dict[str, CoordinateLabels]:

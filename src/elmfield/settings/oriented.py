@@ -162,7 +162,8 @@ def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) ->
         return settings
     if isinstance(settings, Oriented):
         order = settings.order if asked.is_resolved else "auto"
-        settings = Smooth(order=order, denoise=settings.denoise).resolve(view)
+        own = Smooth(order=order, denoise=settings.denoise, samples=settings.samples)
+        settings = own.resolve(view)
     shape = view.shape
     if isinstance(settings, Smooth) and settings.cell is None and settings.overlap is None:
         around = [n for n, s in zip(shape, spacings) if s is not None and s.turn is not None]
@@ -175,7 +176,7 @@ def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) ->
     for k, grid in zip(probed, probe_grids(shape)):
         spacing = spacings[k]
         if spacing is not None:
-            orders[k] = spline_order(view, k, grid, spacing)
+            orders[k] = spline_order(view, k, grid, spacing, settings.samples == "means")
     return replace(settings, order=tuple(map(float, orders)))
 
 

@@ -64,7 +64,7 @@ class IndexModule(nn.Module):
                 if period is not None:
                     turn = period / abs(step)
                     i = i - torch.floor(i / turn).detach() * turn
-                i = _along(i, self.get_buffer(f"knots_{k}"))
+                i = _along(i, self.get_buffer(f"knots_{k}"), size)
             if period is not None:
                 i = i - (torch.floor((i + 0.5) / size) * size).detach()
                 i = torch.where((i < low) & (i + size <= high + 1e-9 * size), i + size, i)
@@ -72,11 +72,12 @@ class IndexModule(nn.Module):
         return found
 
 
-def _along(v: Tensor, knots: Tensor) -> Tensor:
+def _along(v: Tensor, knots: Tensor, size: int) -> Tensor:
     """From positions in steps to index coordinates: straight between samples."""
     dense = v.detach() + 0.0  # in one piece of memory, under `vmap` too: torch warns of strides
     piece = torch.clamp(torch.searchsorted(knots, dense, right=True) - 1, 0, len(knots) - 2)
-    return piece - 1 + (v - knots[piece]) / (knots[piece + 1] - knots[piece])
+    at = piece + (v - knots[piece]) / (knots[piece + 1] - knots[piece])
+    return at / ((len(knots) - 1) // (size + 1)) - 1
 
 
 M = TypeVar("M", bound=nn.Module)

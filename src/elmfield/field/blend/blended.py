@@ -230,7 +230,9 @@ class Blended:
         """What the function has in place of samples with the numbers `x`: values, or means."""
         if not self.holds_means:
             return self.on_grid(x)
-        return self.sums([cell_runs(c, o) for c, o in zip(x, self.partition.overlap)])
+        part = self.partition
+        every = enumerate(zip(x, part.overlap))
+        return self.sums([cell_runs(c, o, part.spacing(k)) for k, (c, o) in every])
 
     def partials_on_grid(self, x: list[Floats], orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives, (p_1, ..., p_d, C) each, on the grid of index coordinates `x`.

@@ -121,7 +121,8 @@ class AxisPlan:
         def rows(table: Floats) -> Floats:
             return np.asarray(table.reshape(-1, table.shape[-1])[at])
 
-        degrees, own, T = range(max(orders) + 1), functions.at(self.centres), functions.deviations
+        degrees, own = range(max(orders) + 1), functions.at(self.centres)
+        T = own.deviations
         F = [rows(own(self.offsets, m)) for m in degrees]
         D = None if T is None else [rows(T(self.offsets, m)) for m in degrees]
         W = []

@@ -19,7 +19,7 @@ from elmfield._array.checks import array
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
-from elmfield.domain import Axis
+from elmfield.domain import Axis, Spacing
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import unpremultiply
 from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
@@ -180,18 +180,19 @@ def _gauss_between(axis: Axis, cuts: Floats, fine: bool) -> tuple[Floats, Floats
     return x, w, piece
 
 
-def cell_runs(x: Floats, overlap: float) -> Runs:
+def cell_runs(x: Floats, overlap: float, spacing: Spacing | None = None) -> Runs:
     """Means over cells one sample wide, around samples; windows end at `overlap` from borders."""
-    end = overlap % 1
-    cuts = np.unique(np.round([0.0, end, 1 - end, 1.0], 12)) - 0.5
+    end, middle = overlap % 1, [] if spacing is None else [0.5]
+    cuts = np.unique(np.round([0.0, end, 1 - end, 1.0, *middle], 12)) - 0.5
     u, v = _gauss(12)
     half = np.diff(cuts)[:, None] / 2
-    at = (cuts[:-1, None] + half * (1 + u)).reshape(-1)
-    return Runs(
-        places=(x[:, None] + at).reshape(-1),
-        weights=np.tile((half * v).reshape(-1), len(x)),
-        starts=np.arange(len(x)) * len(at),
-    )
+    at = cuts[:-1, None] + half * (1 + u)
+    weights = np.broadcast_to(half * v, (len(x), *at.shape))
+    if spacing is not None:  # index coordinates bend in the middle
+        weights = weights / spacing.per_step(x[:, None, None] + cuts[:-1, None] + half)
+        weights = weights / weights.sum(axis=(1, 2), keepdims=True)
+    places, starts = (x[:, None, None] + at).reshape(-1), np.arange(len(x)) * at.size
+    return Runs(places=places, weights=weights.reshape(-1), starts=starts)
 
 
 @lru_cache(64)
@@ -218,6 +219,8 @@ def knots_of(blended: "Blended", k: int) -> Floats:
     knots = [borders - overlap, borders + overlap, borders]
     if blended.holds_means:  # blends have knots at the samples' cells
         knots += [borders + sign * j for j in range(1, math.ceil(overlap)) for sign in (-1, 1)]
+        if blended.partition.spacing(k) is not None:  # each cell has a polynomial of its own
+            knots.append(np.arange(blended.partition.shape[k] + 1.0) - 0.5)
     return np.concatenate(knots)
 
 
@@ -241,9 +244,48 @@ def over(
         if e is None:
             how.append(Runs.points(x[k], nearest(axis, x[k])))
         else:
-            knots = knots_of(model.blended, k)
-            how.append(averages(axis, e, knots, fine=fine, split=split, weight=given.get(k)))
+            knots, weight = knots_of(model.blended, k), given.get(k)
+            own = averages(axis, e, knots, fine=fine, split=split, weight=weight)
+            if weight is not None and model.blended.holds_means:
+                own = _with_cell_means(model.blended, axis, k, e, own, weight)
+            how.append(own)
     return how
+
+
+def _with_cell_means(
+    blended: "Blended", axis: Axis, k: int, edges: Floats, runs: Runs, weight: Weight
+) -> Runs:
+    """Runs in which the weighted mean over a sample's cell is the sample, as the plain one is.
+
+    What both differ by is added to all of the cell: sums over boxes are those of the samples.
+    """
+    n, part = axis.size, blended.partition
+    cells = cell_runs(np.arange(n, dtype=np.float64), part.overlap[k], part.spacing(k))
+    counted = cells.weights * weight(axis.from_index(cells.places))
+    plain, counted, places = (v.reshape(n, -1) for v in (cells.weights, counted, cells.places))
+    off = plain - counted / counted.sum(axis=1, keepdims=True)
+    e = np.sort(edges)
+    at = np.unique(np.concatenate([e, _inside(axis, np.arange(2 * n) / 2 - 0.5, e)]))
+    middle = (at[:-1] + at[1:]) / 2
+    cell = np.floor(middle + 0.5).astype(np.int64)
+    box = np.clip(np.searchsorted(e, middle) - 1, 0, len(e) - 2)
+    box = box if edges[0] < edges[-1] else len(e) - 2 - box
+    x, w, piece = _gauss_between(axis, at, True)
+    size = np.bincount(piece, weights=w * weight(axis.from_index(x)))
+    share = size / np.bincount(box, weights=size)[box]
+    # Runs are boxes, or parts of boxes that belong to one cell each.
+    owner = np.repeat(np.arange(len(runs)), np.diff(runs.starts, append=len(runs.places)))
+    run = runs.parents[box]
+    if len(runs) > len(runs.parents):
+        run = run + np.abs(cell - runs.nearest[run])
+    owner = np.concatenate([owner, np.repeat(run, off.shape[1])])
+    order = np.argsort(owner, kind="stable")
+    return replace(
+        runs,
+        places=np.concatenate([runs.places, places[cell].reshape(-1)])[order],
+        weights=np.concatenate([runs.weights, (share[:, None] * off[cell]).reshape(-1)])[order],
+        starts=np.searchsorted(owner[order], np.arange(len(runs))),
+    )
 
 
 def means_between(

@@ -23,7 +23,7 @@ from elmfield._array.backend import (
 from elmfield._array.running import capacity, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.local.bases.axis_modes import rows_of
-from elmfield.local.model import LocalModel
+from elmfield.local.model import AxisFunctions, LocalModel
 from elmfield.partition import Blend, blend
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def local_values(
         F = arranged(model.expand(group.coefficients.take(row[r])))
         w = [[xp.reshape(xp.take(c, at), (len(r), p, 1)) for c in own] for own in sorted_windows]
         for a in orders:
-            rows = _windowed_rows(model, u, a, w) if w else _rows(field, model, r, u, a, F)
+            rows = _rows(field, model, r, u, a, F, w)
             values = xp.reshape(contract([cast(row, F) for row in rows], F), (len(r) * p, -1))
             found[a] = put_rows(found[a], to, cast(values, found[a]))
 
@@ -227,10 +227,12 @@ def dot(X: Array, rows: list[Array]) -> Array:
     return X
 
 
-def _windowed_rows(model: LocalModel, u: Array, a: Order, w: list[list[Array]]) -> list[Array]:
+def _windowed_rows(
+    axes: Sequence[AxisFunctions], u: Array, a: Order, w: list[list[Array]]
+) -> list[Array]:
     """``∂^m (φ f + φ' T)`` of each axis's functions, (..., q), by Leibniz; windows w (..., 1)."""
     found = []
-    for k, (axis, m) in enumerate(zip(model.axes or (), a)):
+    for k, (axis, m) in enumerate(zip(axes, a)):
         assert axis.deviations is not None
         total: Array = 0.0
         for i in range(m + 1):
@@ -242,14 +244,19 @@ def _windowed_rows(model: LocalModel, u: Array, a: Order, w: list[list[Array]]) 
 
 
 def _rows(
-    field: "Blended", model: LocalModel, regions: Integers, u: Array, a: Order, like: Array
-) -> list[Array]:
-    """Functions of some regions at local coordinates u (G, p, d), in the dtype of `like`."""
+    field: "Blended", model: LocalModel, regions: Integers, u: Array, a: Order, like: Array,
+    windows: list[list[Array]],
+) -> list[Array]:  # fmt: skip
+    """Functions of some regions at local coordinates u (G, p, d), in the dtype of `like`.
+
+    Times `windows`, where there are some: see :func:`local_values`.
+    """
     axes = model.axes
-    if axes is None or not any(field.partition.spacings):
+    if axes is None or not (windows or any(field.partition.spacings)):
         return model.rows(cast(u, like), a)
     own = [axis.at(field.centres[regions, k, None]) for k, axis in enumerate(axes)]
-    return [cast(row, like) for row in rows_of(own, u, a)]
+    rows = _windowed_rows(own, u, a, windows) if windows else rows_of(own, u, a)
+    return [cast(row, like) for row in rows]
 
 
 def _offset(field: "Blended", x: Array, region: Array, k: int) -> Array:

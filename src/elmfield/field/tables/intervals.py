@@ -173,15 +173,17 @@ def _expanded(
     piece[j, side] = inverse
     s, turn = _nodes(EXPANSION_TERMS if spacing is None else SPLINE_TERMS)
     u = unique[:, :1] + s / (2 * per_unit)
-    values = np.asarray(axis.at(centre[first_of, None])(u), np.float64)
+    own = axis.at(centre[first_of, None])
+    values = np.asarray(own(u), np.float64)
     weights, bends = _weights(unique, s, per_unit, part.overlap[k], part.window)
     if spacing is not None and part.overlap[k] > 0:
         x = middle[j[first_of], None] + s / (2 * per_unit)
-        ramp = blend(part, k, x.reshape(-1)).ramp[0].reshape(x.shape)
+        ramp, slope = (r.reshape(x.shape) for r in blend(part, k, x.reshape(-1), 1).ramp)
         weights = np.where(unique[:, 2:] > 0, ramp, 1 - ramp)
+        bends = np.where(unique[:, 2:] > 0, slope, -slope)
     values = values * weights[..., None]
-    if axis.deviations is not None:
-        values += axis.deviations(u) * bends[..., None]
+    if own.deviations is not None:
+        values += own.deviations(u) * bends[..., None]
     rows = turn @ values
     unresolved = 4 * np.abs(rows[:, -3:]).sum(axis=1).max(axis=0)
     rows, gone = _shortened(rows)

@@ -334,7 +334,8 @@ def jax_function(table: "Table") -> Callable[[Any], Any]:
                 x = x - jnp.floor(jax.lax.stop_gradient(x) / turn) * turn
             piece = jnp.searchsorted(knots, jax.lax.stop_gradient(x), side="right") - 1
             piece = jnp.clip(piece, 0, len(knots) - 2)
-            x = piece - 1 + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+            x = piece + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+            x = x / axis.spacing.per_sample - 1
         if axis.period is not None:
             x = x - jnp.floor((jax.lax.stop_gradient(x) + 0.5) / axis.size) * axis.size
             x = jnp.where((x < low) & (x + axis.size <= high + 1e-9 * axis.size), x + axis.size, x)

@@ -198,6 +198,8 @@ class Projected:
         The same places on the field's two axes.
     cells : callable
         Gives the corners of the cells around them, (len(y), len(x), v, 2).
+    faces : str or None
+        The dim of an unstructured mesh, whose faces are the only row.
     """
 
     crs: str | None
@@ -206,10 +208,16 @@ class Projected:
     x: Floats
     points: Floats = field(repr=False)
     cells: Callable[[], Floats] = field(repr=False)
+    faces: str | None = None
 
 
-def curvilinear(of: Field, given: Mapping[str, Floats]) -> Projected:
-    """Places that coordinates of two dims say, on the two axes of a map."""
+def curvilinear(
+    of: Field,
+    given: Mapping[str, Floats],
+    corners: Mapping[str, Floats],
+    faces: str | None = None,
+) -> Projected:
+    """Places that coordinates of two dims say, on the two axes of a map; corners of their cells."""
     a, b = (of.domain.dims[k] for k in map_plane(of))
     if set(given) != {a, b} or given[a].shape != given[b].shape or given[a].ndim != 2:
         raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")
@@ -217,7 +225,9 @@ def curvilinear(of: Field, given: Mapping[str, Floats]) -> Projected:
     turn = of.domain.axes[map_plane(of)[1]].period
     y, x = (np.arange(n, dtype=np.float64) for n in points.shape[:2])
     cells = partial(cells_around, points, turn)
-    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells)
+    if set(corners) == {a, b}:
+        cells = partial(np.stack, [corners[a], corners[b]], axis=-1)
+    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells, faces=faces)
 
 
 def even(of: Field, axes: Mapping[str, Floats], edges: Mapping[str, Floats]) -> Projected:
@@ -282,16 +292,18 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
     coords = labels.coords_off(grid.plane)
     for k, name in enumerate(grid.plane):
         if name not in ("y", "x"):
-            coords[name] = CoordinateLabels(
-                dims=["y", "x"], values=grid.points[..., k], attrs=labels.axis(name).attrs
-            )
+            at, dims = grid.points[..., k], ["y", "x"]
+            if grid.faces is not None:
+                at, dims = at[0], [grid.faces]
+            about = labels.axis(name).attrs
+            coords[name] = CoordinateLabels(dims=dims, values=at, attrs=about)
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
     attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
     corners = [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
-    about = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
-    return replace(about, crs=grid.crs, transform=corners)
+    labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
+    return replace(labels, crs=grid.crs, transform=corners)
 
 
 # --- cells ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.fit.curvilinear import Curvilinear
-from elmfield.io.conventions import crs_of, map_axes
+from elmfield.io.conventions import bounds_of, crs_of, face_mesh_of, map_axes
 from elmfield.io.export import map_targets as maps
 from elmfield.io.files import check_exists, format_of, is_model, path_of, read
 from elmfield.io.formats.media import Rate, own_rate, rate_in
@@ -244,11 +244,15 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
 
 @dataclass(frozen=True, eq=False)
 class GridCoordinates:
-    """Coordinates by dim, what is known about them, and borders of cells where they are known."""
+    """Coordinates by dim, what is known about them, and borders of cells where they are known.
+
+    Of an unstructured mesh coordinates are those of one row of `faces`, the name of their dim.
+    """
 
     coords: Mapping[str, Array]
     labels: Labels = field(default_factory=Labels)
     edges: Mapping[str, Floats] = field(default_factory=dict)
+    faces: str | None = None
 
 
 def coordinates_of(like: Array) -> GridCoordinates:
@@ -267,7 +271,8 @@ def coordinates_of(like: Array) -> GridCoordinates:
         return GridCoordinates(dict(zip(like.names, places)), like.frame.labels)
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
-        return GridCoordinates(at, like.labels)
+        cells = {a.name: a.borders for a in like.domain.axes if a.borders is not None}
+        return GridCoordinates(at, like.labels, cells)
     if isinstance(like, Gridded):
         return GridCoordinates(like.coords, like.labels)
     if is_dataarray(like) or is_dataset(like):
@@ -282,24 +287,36 @@ def coordinates_of(like: Array) -> GridCoordinates:
 
 def _of_dataset(like: Array) -> GridCoordinates:
     """Coordinates of a DataArray or Dataset, with the bounds of their cells."""
-    borders = {c.attrs.get("bounds", f"{name}_bnds") for name, c in like.coords.items()}
+    if (mesh := face_mesh_of(like)) is not None:
+        at, cells = (dict(zip(mesh.names, np.moveaxis(c[None], -1, 0))) for c in
+                     (mesh.middles, mesh.corners))  # fmt: skip
+        return GridCoordinates(at, edges=cells, faces=mesh.dims["face"])
+    bounds, named = bounds_of(like)
     found = {
         str(name): c
         for name, c in like.coords.items()
-        if name not in borders
+        if name not in named
         and c.dtype.kind in "iuf"
         and (c.ndim == 2 or (c.ndim == 1 and name in like.dims))
     }
-    edges = {}
-    for name, c in found.items():
-        told = c.attrs.get("bounds", f"{name}_bnds")
-        if told in like.coords or (is_dataset(like) and told in like):
-            b = np.asarray(like[told].values, np.float64)
-            if b.ndim == 2 and b.shape[1] == 2:
-                edges[name] = np.append(b[:, 0], b[-1, 1])
+    edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
     return GridCoordinates(at, Labels(axes=axes, crs=crs_of(like)), edges)
+
+
+def _cells_of(c: Array, given: Array) -> Floats:
+    """Borders (n + 1,) of the cells of a dim's coordinates; corners (ny, nx, v) of those of two."""
+    b = np.asarray(given, np.float64)
+    if c.ndim == 2 and b.shape == tuple(n + 1 for n in c.shape):
+        b = np.stack([b[:-1, :-1], b[:-1, 1:], b[1:, 1:], b[1:, :-1]], axis=-1)
+    elif c.ndim == 1 and b.shape == (c.size, 2):
+        b = b if (b[0, 0] - b[0, 1]) * float(c[0] - c[-1]) >= 0 else b[:, ::-1]
+        b = np.append(b[:, 0], b[-1, 1])
+    if b.shape != (c.size + 1,) if c.ndim == 1 else b.ndim != 3 or b.shape[:2] != c.shape:
+        told = f"bounds of {c.name!r}, {c.shape}, must be those of its cells"
+        raise ValueError(f"{told}; got {np.shape(given)}.")
+    return b
 
 
 def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
@@ -324,9 +341,9 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
             f"{list(own)}. Rename its dims, or say its reference system."
         )
     flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
-    if any(c.ndim == 2 for c in flat.values()):
-        return TargetGrid(projected=maps.curvilinear(of, flat))
     edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
+    if any(c.ndim == 2 for c in flat.values()):
+        return TargetGrid(projected=maps.curvilinear(of, flat, edges, given.faces))
     return TargetGrid(axes=flat, edges=edges)
 
 

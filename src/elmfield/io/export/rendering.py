@@ -225,13 +225,11 @@ class Rendering:
         gaps = shows_gaps(field.model, self.missing)
         edges: list[Floats | None] = []
         inside: list[Array] = []
+        turned: list[int] = []
         for k, axis in enumerate(field.domain.axes):
             there = np.ones(len(at[k]), bool)
             if axis.name not in target.axes:
                 edges.append(None)
-            elif axis.name in target.edges:
-                e = np.asarray(target.edges[axis.name], float)
-                edges.append(field.model.coordinates.edges(k, e))
             else:
                 ends = ends_of(field, k)
                 low, high = sorted(ends)
@@ -247,9 +245,14 @@ class Rendering:
                         "{}; got {} to {}.".format(axis.name, *told)
                     )
                 e = np.asarray(ends)
-                if np.count_nonzero(there) > 1:
+                if axis.name in target.edges:
+                    first, last = np.flatnonzero(there)[[0, -1]]
+                    e = np.asarray(target.edges[axis.name], float)[first : last + 2]
+                elif np.count_nonzero(there) > 1:
                     e = cell_edges(at[k][there])
-                    e = e if axis.period is not None else np.clip(e, low, high)
+                e = e if axis.period is not None else np.clip(e, low, high)
+                if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
+                    turned, e = [*turned, k], e[::-1]
                 edges.append(field.model.coordinates.edges(k, e))
             inside.append(there)
         x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
@@ -262,7 +265,7 @@ class Rendering:
         if covered is not None:
             means = np.where(covered < self.min_coverage, np.nan, means)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
-        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
+        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = np.flip(means, tuple(turned))
         return field.model.channels_back(whole)
 
     def _off_mesh(self, frame: Field, grid: OutputGrid) -> Gridded:
@@ -287,10 +290,13 @@ class Rendering:
         else:
             values = self._points_on_map(grid, plane, others, dims)
         kept = {} if grid.crs is None else {"y": grid.y, "x": grid.x}
+        ends: tuple[str, ...] = ("y", "x")
+        if grid.faces is not None:
+            values, ends = np.squeeze(values, axis=len(others)), (grid.faces,)
         return Gridded(
             # Channels lie before y and x, which end the dims.
             values=values if channel is None else np.moveaxis(values, -1, channel),
-            dims=(*others, "y", "x"),
+            dims=(*others, *ends),
             coords={**others, **kept},
             channel_axis=channel,
             labels=reprojected(frame.labels, grid),

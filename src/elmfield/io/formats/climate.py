@@ -15,6 +15,7 @@ import numpy as np
 from elmfield._array.typing import Floats
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.field.coordinates.labels import Attrs
+from elmfield.io.conventions import bounds_of
 from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
@@ -43,10 +44,12 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
                 stack.enter_context(ds)
             da = _pick(path, found, variable)
             da = da if lazily else da.load()
+            cells = {name: b for ds in found for name, b in bounds_of(ds)[0].items()}
     if kind == "GRIB":
         da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
         return from_dataarray(da, lazily=lazily)
-    return _with_header(from_dataarray(da, lazily=lazily), da, keepable(found[0].attrs))
+    made = from_dataarray(da, lazily=lazily, bounds=cells)
+    return _with_header(made, da, keepable(found[0].attrs))
 
 
 def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
@@ -96,7 +99,9 @@ def _open(path: Path) -> "list[xr.Dataset]":
 
 def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "xr.DataArray":
     arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
-    shapes = {k: v.shape for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
+    cells = set[str]().union(*(bounds_of(ds)[1] for ds in found if variable is None))
+    own = {k: v for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
+    shapes = {k: v.shape for k, v in own.items() if k not in cells}
     return arrays[choose(path, shapes, variable)]
 
 

@@ -259,7 +259,8 @@ class Reader:
             self.arrays.require(fits, f"an axis of {size} samples in so small a file")
             c = origin + step * np.arange(size)
         if not entry.even:
-            return Axis.through(name, c, period)
+            cells = self.arrays.read(f"bounds_{k}", size + 1, "float64") if entry.bounded else None
+            return Axis.through(name, c, period, cells)
         # As it was when fitted: single-precision coordinates are even to their rounding.
         self.arrays.require(np.isfinite(c).all() and step != 0, f"coordinates of axis {name!r}")
         return Axis.even(name, size, origin, step, period, coords=c)

@@ -30,7 +30,10 @@ Recipe = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AxisRecord:
-    """An axis: its coordinates are ``origin + step k``, or in an array if `listed`."""
+    """An axis: its coordinates are ``origin + step k``, or in an array if `listed`.
+
+    Borders of cells that are not midway, `bounded`, are in another array.
+    """
 
     size: int
     name: str | None = None
@@ -39,6 +42,7 @@ class AxisRecord:
     step: float = 1.0
     even: bool = True
     listed: bool = False
+    bounded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -356,8 +356,11 @@ def _axis(axis: Axis, k: int, arrays: dict[str, Array]) -> metadata.AxisRecord:
     listed = not np.array_equal(axis.coords, axis.origin + axis.step * np.arange(axis.size))
     if listed:
         arrays[f"coordinates_{k}"] = np.asarray(axis.coords, np.float64)
-    even = axis.spacing is None
-    return replace(record, origin=axis.origin, step=axis.step, even=even, listed=listed)
+    even, bounded = axis.spacing is None, axis.borders is not None
+    if bounded:
+        arrays[f"bounds_{k}"] = np.asarray(axis.borders, np.float64)
+    told = replace(record, origin=axis.origin, step=axis.step, even=even, listed=listed)
+    return replace(told, bounded=bounded)
 
 
 def _partition(part: Partition, arrays: dict[str, Array]) -> metadata.PartitionRecord:

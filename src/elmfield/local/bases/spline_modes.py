@@ -50,7 +50,7 @@ MOST_LINES, MOST_RUNS = 256, 16
 class SplineModes(AxisModes):
     """The modes of an axis whose samples lie at positions of their own.
 
-    Values at the samples, and the order, are those of modes of even samples.
+    Values at the samples, or means over their cells, and the order are those of even samples.
 
     Parameters
     ----------
@@ -60,6 +60,8 @@ class SplineModes(AxisModes):
         How many times larger than its samples the spline of a box may become.
     centres : array, optional
         Index coordinates of the centres of the boxes that are asked, as `at` was given them.
+    part : int
+        Which functions are meant: 0 the modes, 1 their `deviations`.
 
     Notes
     -----
@@ -67,12 +69,16 @@ class SplineModes(AxisModes):
     knot"): polynomials up to that degree are exact, and its error at the ends is of the same order
     as inside. Box by box, so that what lies far away plays no part. Derivatives are by the
     position, in steps: across a sample they go on smoothly, as those by the index would not.
+
+    With means over cells it is the derivative of the spline, of degree 2s + 1, through integrals up
+    to the cells' borders: its means are the samples, to rounding.
     """
 
     spacing: Spacing
     growth: float = MOST_GROWTH
     centres: Floats | None = field(default=None, repr=False)
-    _kept: dict[int, tuple[Pieces, Floats]] = field(default_factory=dict, repr=False)
+    part: int = 0
+    _kept: dict[int, tuple[list[Pieces], Floats]] = field(default_factory=dict, repr=False)
 
     pieces = None  # type: ignore[assignment]
 
@@ -81,7 +87,10 @@ class SplineModes(AxisModes):
         """Each mode as a sum of splines that are 1 at one sample and 0 at the others, (n, r)."""
         return self.basis
 
-    deviations = None  # of values at points alone
+    @property
+    def deviations(self) -> "SplineModes | None":  # type: ignore[override]
+        """Integrals of the functions less their means over cells; None for values at points."""
+        return replace(self, part=1) if self.means else None
 
     def at(self, centres: Array) -> "SplineModes":
         """The functions of boxes around `centres`, in a shape that fits that of offsets."""
@@ -103,23 +112,31 @@ class SplineModes(AxisModes):
         ends = np.cumsum(np.bincount(own.reshape(-1), minlength=len(found)))
         out = np.empty((len(flat), self.width))
         for start, some in zip(found.tolist(), np.split(by_box, ends[:-1])):
-            pieces, gaps = self._of_box(start)
-            j, s = split(pieces.scaled(flat[some]))
-            rows = pieces.at(j, s, order)
-            out[some] = rows if order == 0 else rows / gaps[j, None] ** order
+            (pieces, gaps), m = self._of_box(start), 1 + self.means
+            j, s = split(pieces[self.part].scaled(flat[some]))
+            rows = pieces[self.part].at(j, s, order)
+            out[some] = rows if order == 0 else rows / (m * gaps[j, None]) ** order
         return move(out.reshape(*offsets.shape, -1), u, u.dtype)
 
-    def _of_box(self, start: int) -> tuple[Pieces, Floats]:
-        """The modes as polynomials between the samples of a box, and these intervals' lengths."""
+    anywhere = __call__
+
+    def _of_box(self, start: int) -> tuple[list[Pieces], Floats]:
+        """The functions as polynomials on intervals of a box, and these intervals' lengths.
+
+        Between samples; of means on halves of their cells, where index coordinates may bend.
+        """
         found = self._kept.get(start)
         if found is None:
-            n = len(self.basis)
-            x = self.spacing.at(np.arange(start - 1, start + n + 1))
-            order, pieces = self.order, spline_pieces(x, self.order)
-            while order > 1 and growth_of(pieces[1:-1]) > self.growth:
+            n, make = len(self.basis), cell_spline_pieces if self.means else spline_pieces
+            at = np.arange(2 * n + 5) / 2 - 1.5 if self.means else np.arange(-1.0, n + 1)
+            x = self.spacing.to_steps(start + at)
+            order, inner = self.order, slice(1 + self.means, -1 - self.means)
+            pieces = make(x, order)
+            while order > 1 and growth_of(pieces[0][inner]) > self.growth:
                 order = max(1.0, order - ORDER_STEP)
-                pieces = spline_pieces(x, order)
-            found = Pieces(-(n + 1) / 2, 1, pieces @ self.basis), np.diff(x)
+                pieces = make(x, order)
+            ends = at[0] - (n - 1) / 2, 1 + self.means
+            found = [Pieces(*ends, p @ self.basis) for p in pieces], np.diff(x)
             if len(self._kept) >= KEPT_BOXES:
                 self._kept.clear()
             self._kept[start] = found
@@ -143,23 +160,46 @@ def spline(x: Floats, y: Floats, degree: int) -> Any:
     return make_interp_spline(x, y, k=degree - (degree % 2 == 0 and n > degree + 1))
 
 
-def spline_pieces(x: Floats, order: float) -> Floats:
+def spline_pieces(x: Floats, order: float) -> list[Floats]:
     """Splines that are 1 at one sample and 0 at the others, as powers of s: (n + 1, p, n).
 
     Samples lie at ``x[1:-1]``; on interval j, from ``x[j]`` to ``x[j + 1]``, s goes from -1 to 1.
     """
-    n, found = len(x) - 2, np.zeros((len(x) - 1, DEGREES[-1] + 1, len(x) - 2))
-    if n == 1:
-        found[:, 0] = 1
-        return found[:, :1]
-    middle, half, most = (x[:-1] + x[1:]) / 2, np.diff(x) / 2, 0
     # The outermost polynomials go on: their intervals end at samples, which they begin from.
-    for degree, weight in weights_of(order):
-        made = spline(x[1:-1], np.eye(n), degree)
-        most = max(most, made.k)
-        for t in range(made.k + 1):
-            found[:, t] += weight * made(middle, t) * (half**t / math.factorial(t))[:, None]
-    return found[:, : most + 1]
+    return [np.ones((2, 1, 1)) if len(x) == 3 else _powers(x, x[1:-1], np.eye(len(x) - 2), order)]
+
+
+def cell_spline_pieces(x: Floats, order: float) -> list[Floats]:
+    """The same with means over cells for values; and integrals of these functions less their means.
+
+    Borders of cells are ``x[::2]``; the first and the last cell lie beside the samples'.
+    """
+    e, half = x[::2], np.diff(x)[:, None] / 2
+    rises = np.tril(np.ones((len(e) - 2, len(e) - 3)), -1) * np.diff(e[1:-1])
+    total = _powers(x, e[1:-1], rises, order, 2)
+    p = total.shape[1]
+    ends = np.tile([-1.0, 1.0], len(e) - 1)  # of each half of a cell the one that is a border
+    at = (np.vander(ends, p, increasing=True)[:, None] @ total)[:, 0]
+    left, right = (np.repeat(at[i::2], 2, axis=0) for i in (0, 1))
+    slope = (right - left) / np.repeat(np.diff(e), 2)[:, None]
+    over = total.copy()
+    over[:, 0] -= left + slope * ((x[:-1] + x[1:]) / 2 - np.repeat(e[:-1], 2))[:, None]
+    over[:, 1] -= slope * half
+    return [(total * np.arange(p)[:, None])[:, 1:] / half[:, None], over]
+
+
+def _powers(x: Floats, at: Floats, y: Floats, order: float, more: int = 0) -> Floats:
+    """The splines of an order, of a degree higher by `more`, through values y, (m, n), at `at`.
+
+    As powers of s on each interval between two of `x`: (J, p, n).
+    """
+    middle, half = (x[:-1] + x[1:]) / 2, np.diff(x) / 2
+    made = [(weight, spline(at, y, degree + more)) for degree, weight in weights_of(order)]
+    found = np.zeros((len(half), 1 + max(m.k for _, m in made), y.shape[1]))
+    for weight, m in made:
+        for t in range(m.k + 1):
+            found[:, t] += weight * m(middle, t) * (half**t / math.factorial(t))[:, None]
+    return found
 
 
 def growth_of(pieces: Floats) -> float:
@@ -193,11 +233,12 @@ def _parts(modes: AxisModes) -> dict[str, Any]:
 # --- the order ------------------------------------------------------------------------------------
 
 
-def spline_order(view: View, k: int, grid: Grid, spacing: Spacing) -> float:
+def spline_order(view: View, k: int, grid: Grid, spacing: Spacing, means: bool = False) -> float:
     """The order whose splines predict samples of axis k best that are left out, from the others.
 
     From samples of the array on a grid, run by run of samples that follow each other along the
-    axis. What is left out lies between others: nothing is predicted beyond the ends.
+    axis. What is left out lies between others: nothing is predicted beyond the ends. Of `means` a
+    border is left out, so that two cells are one, and what each of them has is predicted.
     """
     seen = view.on(grid)
     at, first = np.unique(grid[k], return_index=True)
@@ -207,15 +248,21 @@ def spline_order(view: View, k: int, grid: Grid, spacing: Spacing) -> float:
     orders = np.arange(1.0, len(DEGREES) + ORDER_STEP / 2, ORDER_STEP)
     missed = np.zeros(len(orders))
     for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) > 1) + 1)[:MOST_RUNS]:
-        x, y = spacing.positions[at[run]], Y[run]
+        x, y, size = spacing.at(at[run]), Y[run], np.ones(len(run))
+        if means:
+            x = spacing.to_steps(np.append(at[run], at[run[-1]] + 1) - 0.5)
+            y = np.concatenate([0 * y[:1], np.cumsum(y * np.diff(x)[:, None], axis=0)])
+            wide = np.diff(x)
+            size = np.minimum(np.append(wide, wide[-1]), np.append(wide[0], wide))
         errors = {degree: np.zeros_like(y) for degree in DEGREES}
         for fold in range(FOLDS):
-            out = np.arange(1 + fold, len(run) - 1, FOLDS)
-            kept = np.delete(np.arange(len(run)), out)
+            out = np.arange(1 + fold, len(x) - 1, FOLDS)
+            kept = np.delete(np.arange(len(x)), out)
             for degree, e in errors.items() if len(out) else ():
-                e[out] = spline(x[kept], y[kept], degree)(x[out]) - y[out]
+                e[out] = spline(x[kept], y[kept], degree + 2 * means)(x[out]) - y[out]
         for i, order in enumerate(orders):
-            missed[i] += np.sum(sum(w * errors[d] for d, w in weights_of(order)) ** 2)
+            off = sum(w * errors[d] for d, w in weights_of(order)) / size[:, None]
+            missed[i] += np.sum(off**2)
     # Lines are met at every order: the least that is as good as the best but for rounding.
     known = missed <= missed.min() * (1 + 1e-9) + (1e3 * view.eps) ** 2 * Y.size
     return float(orders[int(np.argmax(known))])
