@@ -45,6 +45,9 @@ def make_fields():
         "narrow": ef.fit(PICTURE.astype(np.float32)),
         "scattered": ef.fit_points(where, np.sin(where[:, 0] / 3), bounds=box),
         "noisy scattered": ef.fit_points(where, values, bounds=box, denoise=True),
+        "dense": ef.fit(PICTURE, ef.paper(cell=8, width=32)),
+        "ridge": ef.fit(gaps, ef.paper(cell=8, width=64, ridge=1.0, layers="own")),
+        "smooth dense": ef.fit(PICTURE, ef.smooth(network=ef.paper(width=100).network, cell=8)),
         "line": ef.fit(rough((200,), 1.5)),
         "volume": ef.fit(rough((14, 12, 13), 2.0)),
     }
@@ -336,10 +339,39 @@ def test_results_live_where_the_field_lives():
     assert isinstance(field.draw(2, x), torch.Tensor)
 
 
+def test_dense_layers_are_bayesian_regression():
+    # One region of few neurons: the posterior of its weights, and what they leave over.
+    y = rough((12, 11), 2.0, seed=3)
+    for settings in (ef.paper(width=40), ef.paper(width=60, ridge=0.3)):
+        field = ef.fit(y, settings)
+        network, ridge = field.model.blended.groups[0].model.network, settings.ridge
+        t = np.stack(np.meshgrid(*(np.linspace(-1, 1, n) for n in y.shape), indexing="ij"), -1)
+        H, x = network(t.reshape(-1, 2)), np.array([[3.0, 4.0], [7.3, 5.0]])
+        A = np.linalg.inv(H.T @ H + ridge * np.eye(H.shape[1]))
+        left = np.sum((y - field.samples()) ** 2) / (H.shape[0] - np.trace(H @ A @ H.T))
+        near = np.zeros((2, y.size))
+        near[0, 3 * 11 + 4], near[1, [7 * 11 + 5, 8 * 11 + 5]] = 1, np.sqrt([0.7, 0.3])
+        h = network(2 * x / (np.array(y.shape) - 1) - 1)
+        parts = np.hstack([near - h @ A @ H.T, ridge**0.5 * h @ A])
+        assert np.allclose(field.std(x), np.sqrt(left * np.sum(parts**2, axis=1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings", [ef.paper(cell=16, width=96), ef.paper(cell=8, width=64, ridge=3.0)]
+)
+def test_intervals_of_dense_layers_hold(settings):
+    y = rough((128, 128), 2.0, seed=6)
+    field, at = ef.fit(y[::2, ::2], settings), np.arange(125) / 2
+    error, s = field.grid(at, at) - y[:125, :125], field.grid(at, at, quantity="std")
+    assert 0.8 < np.mean(np.abs(error) < 1.645 * s) < 0.95
+
+
 def test_what_has_no_deviation_says_why():
     dense = ef.fit(PICTURE, ef.paper(cell=8, width=64))
     with pytest.raises(TypeError, match=r"random layer.*Fit with smooth"):
         dense.std([1.5, 1.5])
+    with pytest.raises(TypeError, match=r"left over"):
+        FIELDS["dense"].crop([4, 4], [20, 20]).std([5, 5])
     clear = ef.fit(np.ones((8, 8, 4)), channel_axis=-1)
     assert clear.std([1.5, 1.5]).shape == (4,)
     field = FIELDS["smooth"]

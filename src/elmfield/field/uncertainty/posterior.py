@@ -12,6 +12,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.uncertainty.error_parts import LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior, Terms
 
@@ -26,6 +27,12 @@ USUAL_POWER = 1.2
 
 QUADRATURE = 3
 """Places between two samples, on each axis, by which means over boxes are taken."""
+
+LEAST_FREE = 0.1
+"""Part of its samples that a dense layer must not follow for what it leaves over to tell errors.
+
+With less, 90 % intervals of two pictures held 40 %; with 0.2 they held 83 %.
+"""
 
 BLOCK_MAX_PLACES = 2000
 """Places of a box whose covariances are taken together, at most."""
@@ -178,13 +185,34 @@ def why_none(model: "Model") -> str | None:
         )
     if model.labels.classes:
         return "classes have no standard deviation; `means` tells which share each class has."
-    groups = model.blended.groups
-    if any(g.model.axes is None and not isinstance(g.nodes, Nodes) for g in groups):
+    if not _is_dense(model):
+        return None
+    if model.blended.is_scattered or model.residual is None:
+        return (
+            "this field has no standard deviation: its random layers do not know what they left "
+            "over of their samples, which are scattered, cropped or a file of coded ones. Fit a "
+            "grid, or with smooth()."
+        )
+    least = LayerErrors(model.blended, np.zeros(0), _ridge(model)).least_free
+    if least < LEAST_FREE:
         return (
             "this field has no standard deviation: a random layer through its samples says nothing "
-            "about what lies between them. Fit with smooth() or oriented()."
+            f"about what lies between them, and this one leaves {100 * least:.0f} % of them free. "
+            "Fit with smooth() or oriented(), a larger `ridge`, or a smaller `width`."
         )
     return None
+
+
+def _is_dense(model: "Model") -> bool:
+    """Whether regions are plain least squares of dense layers, or of a local model like these."""
+    g = model.blended.groups[0]
+    plain = g.model.axes is None and getattr(g.model, "order", None) is None
+    return plain and not isinstance(g.nodes, Nodes)
+
+
+def _ridge(model: "Model") -> float:
+    """The penalty on the weights of a dense layer."""
+    return float(getattr(model.settings, "ridge", 0.0))
 
 
 def posterior_of(model: "Model") -> Posterior:
@@ -194,9 +222,16 @@ def posterior_of(model: "Model") -> Posterior:
         return Posterior(model.observed, np.zeros(d), list(range(d)))
     if (reason := why_none(model)) is not None:
         raise TypeError(reason)
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    if _is_dense(model):
+        gone = model.missing
+        if gone is not None:
+            gone = gone if gone.ndim == len(model.shape) else gone.any(axis=-1)
+        squares = np.asarray(to_numpy(model.residual), np.float64) / np.sum(units**2)
+        errors = LayerErrors(model.blended, squares, _ridge(model), None if gone is None else ~gone)
+        return Posterior(errors, np.zeros(len(model.shape)), list(range(len(model.shape))))
     order = getattr(model.settings, "order", None)
     power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
-    units = np.asarray(to_numpy(model.scale), np.float64)
     return (_of_points if model.blended.is_scattered else _of_grid)(model, power, units)
 
 
