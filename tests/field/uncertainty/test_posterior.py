@@ -1,5 +1,7 @@
 """How sure fields are: standard deviations, covariances, draws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -226,6 +228,25 @@ def test_lattice_is_kriging_of_the_whole_array():
     assert np.allclose(lattice._direct(u, ()), exact, rtol=0.02)
 
 
+def test_what_differs_from_the_process_adds_to_errors_or_explains_them():
+    # A function 3 above the process's own estimate in the middle of one cell.
+    inner, at = FIELDS["smooth"].model.posterior.inner, np.array([[20.5, 20.5]])
+    plain = replace(inner, values=None)
+    own = plain.variance(at)[0, 0]
+
+    def values(x):
+        found = inner.values(x)
+        return found + 3 * (x[0] == 20.5)[:, None, None] * (x[1] == 20.5)[:, None]
+
+    before = inner.variance(at)[0, 0] - own  # what it differs by as it is
+    found = replace(inner, values=values).variance(at)[0, 0] - own
+    assert found == pytest.approx(9, abs=6 * before**0.5 + before)
+    less = replace(inner, values=values, chooses=True).variance(at)[0, 0]
+    assert less == pytest.approx(own**2 / (own + found), rel=1e-6)
+    far = np.array([[10.5, 10.5]])
+    assert np.allclose(replace(inner, values=values).variance(far), inner.variance(far))
+
+
 @pytest.mark.parametrize("power", [1.5, 3.0])
 def test_power_and_intervals_are_found(power):
     y = rough((160, 160), power, seed=2)
@@ -412,5 +433,5 @@ def test_large_arrays_are_read_in_parts(monkeypatch):
     expected = whole.std(x)
     monkeypatch.setattr(module, "KEPT_RESIDUALS", 100)
     assert np.allclose(ef.fit(y).std(x), expected)
-    monkeypatch.setattr(module, "PROBE_SAMPLES", 2000)
+    monkeypatch.setattr(module.left_out, "PROBE_SAMPLES", 2000)
     assert np.allclose(ef.fit(y).std(x), expected, rtol=0.5)

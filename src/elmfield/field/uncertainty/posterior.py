@@ -295,7 +295,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     else:
         means = model.labels.samples == "means"
         inner = Lattice.calibrated(
-            shape, periodic, read,
+            shape, periodic, read, chooses=not getattr(model.settings, "is_linear", True),
             values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
         )  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
