@@ -291,6 +291,44 @@ def test_mean_and_integral_are_those_of_the_exact_process():
     assert field.integral(low, high, quantity="std") == pytest.approx(found * 24, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "kind", ["smooth", "gaps", "denoised", "channels", "dense", "noisy scattered"]
+)
+def test_masks_have_the_deviation_of_boxes(kind):
+    field = FIELDS[kind]
+    mask = np.zeros(field.shape, bool)
+    mask[3:9, 4:12] = True
+    low, high = (np.stack([a.from_index(e) for a, e in zip(field.domain.axes, ends)])
+                 for ends in ((2.5, 3.5), (8.5, 11.5)))  # fmt: skip
+    box = field.integral(low, high, quantity="std")
+    assert np.allclose(field.integral(mask=mask, quantity="std"), box, rtol=0.06)
+    mean = field.means(mask=mask, quantity="std", missing="fill")
+    assert np.allclose(mean, box / np.prod(high - low), rtol=0.06)
+
+
+def test_a_sum_over_a_mask_is_that_of_its_covariances():
+    field, mask = DRAWN["plain"], np.zeros((9, 11), bool)
+    mask[[2, 3, 3, 6], [4, 4, 5, 9]] = True
+    near = (np.stack(np.meshgrid(*[np.arange(3)] * 2, indexing="ij"), -1).reshape(-1, 2) - 1) / 3
+    x = (np.argwhere(mask)[:, None] + near).reshape(-1, 2)
+    inner = field.model.posterior.inner
+    a = inner.amplitudes(x)[:, 0] * float(field.model.scale[0]) / 9
+    t, stretch = np.argwhere(np.ones((9, 11))), inner.prior.stretch
+    exact = np.sqrt(a @ krige(t * stretch, x * stretch, inner.prior.power)[1] @ a)
+    assert field.integral(mask=mask, quantity="std") == pytest.approx(exact, rel=0.02)
+
+
+def test_slopes_on_uneven_axes_are_of_positions():
+    t = np.arange(48.0)
+    field = ef.fit(PICTURE, coords=[t + t**2 / 60, np.arange(56.0)])
+    i = np.array([[10.3, 20.5], [40.6, 9.4]])
+    found = field.std(np.stack([i[:, 0] + i[:, 0] ** 2 / 60, i[:, 1]], 1), quantity="gradient")
+    own = FIELDS["smooth"].std(i, quantity="gradient")
+    assert np.allclose(found[:, 0], own[:, 0] / (1 + i[:, 0] / 30), rtol=0.1)
+    with pytest.raises(TypeError, match="Laplacians need axes of even steps"):
+        field.std([[3.0, 3.0]], quantity="laplacian")
+
+
 def test_mean_of_white_noise_falls_as_one_by_root_n():
     field = ef.fit(np.random.default_rng(3).standard_normal((64, 64)))
     sides = np.array([4, 8, 16, 32])

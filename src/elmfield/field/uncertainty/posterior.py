@@ -9,8 +9,10 @@ import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
+from elmfield.field.blend.means import cells_of_mask
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.error_parts import LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
@@ -175,6 +177,22 @@ class Posterior:
             total = total + own + inner.floor / float(np.prod(np.maximum(steps, 1)))
         return np.asarray(np.maximum(total / np.prod(counts) ** 2, 0))
 
+    def sum_variance(self, places: Floats, cells: Floats) -> Floats:
+        """Variance of a sum over cells of a sample around places (n, d), with their volumes, (n,).
+
+        Cells that lie in different blocks have errors that are taken for independent.
+        """
+        at, inner, d = self.own(places), self.inner, len(self.wide)
+        total = np.sum(cells**2) * inner.floor
+        blocks = np.unique(np.floor(at / inner.block), axis=0, return_inverse=True)[1].reshape(-1)
+        for own in np.split(np.argsort(blocks), np.cumsum(np.bincount(blocks))[:-1]):
+            q = min(QUADRATURE, max(1, int((BLOCK_MAX_PLACES / len(own)) ** (1 / d))))
+            inside = (np.indices((q,) * d).reshape(d, -1).T + 0.5) / q - 0.5
+            x = (at[own, None] + inside).reshape(-1, d)
+            a = inner.amplitudes(x) * np.repeat(cells[own], q**d)[:, None] / q**d
+            total = total + np.einsum("ic,ij,jc->c", a, inner.joint(x), a)
+        return np.asarray(np.maximum(total, 0))
+
 
 def why_none(model: "Model") -> str | None:
     """Why a field has no posterior; None if it has one."""
@@ -317,12 +335,15 @@ def deviations(model: "Model", variances: Floats) -> Array:
 def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
     """Standard deviations (n, C, ...) at index coordinates, (n, d)."""
     x, slopes = np.asarray(to_numpy(index), np.float64), np.asarray(model.domain.per_unit)
-    if quantity != "value" and any(model.domain.spacings):
-        raise TypeError("standard deviations of derivatives need axes of even steps.")
     steps, posterior = np.eye(x.shape[1], dtype=int).tolist(), model.posterior
     if quantity == "gradient":
+        spacings = enumerate(model.domain.spacings)
+        local = [np.ones(len(x)) if s is None else s.per_step(x[:, k]) for k, s in spacings]
         parts = [posterior.variance(x, ((1.0, tuple(e)),)) for e in steps]
-        return deviations(model, np.stack(parts, axis=-1) * slopes**2)
+        size = slopes * np.stack(local, axis=-1)
+        return deviations(model, np.stack(parts, axis=-1) * size[:, None] ** 2)
+    if quantity != "value" and any(model.domain.spacings):
+        raise TypeError("standard deviations of Laplacians need axes of even steps.")
     if quantity == "value" or not len(x):
         return deviations(model, posterior.variance(x))
     terms = tuple((float(s) ** 2, tuple(2 * i for i in e)) for s, e in zip(slopes, steps))
@@ -371,3 +392,18 @@ def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> 
     volume = math.prod(q - p for p, q in zip(*ends))
     found = deviations(model, model.posterior.mean_variance(a, b, {})[None])[0, ...]
     return abs(volume) * (found[0] if model.channel_axis is None else found)
+
+
+def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+    """Standard deviation of the integral over what a mask selects, and the volume that counts."""
+    edges, volume = cells_of_mask(model, mask)
+    places = np.stack(
+        np.meshgrid(*(e[:-1] + np.diff(e) / 2 for e in edges), indexing="ij"), axis=-1
+    )
+    if shows_gaps(model, missing) and model.missing is not None:
+        gone = model.missing if model.missing.ndim == volume.ndim else model.missing.any(axis=-1)
+        volume = volume * ~gone[tuple(np.rint(np.moveaxis(places, -1, 0)).astype(int))]
+    found = model.posterior.sum_variance(places[volume > 0], volume[volume > 0])
+    total = deviations(model, found[None])[0, ...]
+    count = move(np.asarray(volume.sum()), model.offset)
+    return (total[0] if model.channel_axis is None else total), count
