@@ -113,7 +113,6 @@ class TestMasks:
             {"mask": np.ones((40, 50))},
             {"mask": np.zeros((40, 50), bool)},
             {"mask": np.ones((40, 50), bool), "low": [11, 1], "high": [12, 2]},
-            {"mask": np.ones((40, 50), bool), "quantity": "std"},
         ],
     )
     def test_what_is_refused(self, field, asked):

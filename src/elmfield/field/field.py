@@ -25,7 +25,12 @@ from elmfield.field.model import Model
 from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
 from elmfield.field.uncertainty.draws import draw_around, draw_models
-from elmfield.field.uncertainty.posterior import covariance_at_points, std_of_integral, std_of_means
+from elmfield.field.uncertainty.posterior import (
+    covariance_at_points,
+    std_of_integral,
+    std_of_means,
+    std_over_mask,
+)
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -291,8 +296,9 @@ class Field(AtPoints):
         """
         model, std = self.model.shares, choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
-            over_boxes.refuse_with_mask(edges=bool(edges), std=std, covered=bool(covered))
-            total, volume = over_boxes.sum_over_mask(model, mask, missing)
+            over_boxes.refuse_with_mask(edges=bool(edges), covered=bool(covered))
+            over = std_over_mask if std else over_boxes.sum_over_mask
+            total, volume = over(model, mask, missing)
             return total / volume
         if std:
             return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
@@ -315,8 +321,9 @@ class Field(AtPoints):
         """
         std = choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
-            over_boxes.refuse_with_mask(low=low is not None, high=high is not None, std=std)
-            return over_boxes.sum_over_mask(self.model.shares, mask, "fill")[0]
+            over_boxes.refuse_with_mask(low=low is not None, high=high is not None)
+            over = std_over_mask if std else over_boxes.sum_over_mask
+            return over(self.model.shares, mask, "fill")[0]
         ends = (() if end is None else end for end in (low, high))
         return (std_of_integral if std else over_boxes.integral_between)(self.model.shares, *ends)
 

@@ -1,5 +1,7 @@
 """How sure fields are: standard deviations, covariances, draws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,9 @@ def make_fields():
         "narrow": ef.fit(PICTURE.astype(np.float32)),
         "scattered": ef.fit_points(where, np.sin(where[:, 0] / 3), bounds=box),
         "noisy scattered": ef.fit_points(where, values, bounds=box, denoise=True),
+        "dense": ef.fit(PICTURE, ef.paper(cell=8, width=32)),
+        "ridge": ef.fit(gaps, ef.paper(cell=8, width=64, ridge=1.0, layers="own")),
+        "smooth dense": ef.fit(PICTURE, ef.smooth(network=ef.paper(width=100).network, cell=8)),
         "line": ef.fit(rough((200,), 1.5)),
         "volume": ef.fit(rough((14, 12, 13), 2.0)),
     }
@@ -223,6 +228,25 @@ def test_lattice_is_kriging_of_the_whole_array():
     assert np.allclose(lattice._direct(u, ()), exact, rtol=0.02)
 
 
+def test_what_differs_from_the_process_adds_to_errors_or_explains_them():
+    # A function 3 above the process's own estimate in the middle of one cell.
+    inner, at = FIELDS["smooth"].model.posterior.inner, np.array([[20.5, 20.5]])
+    plain = replace(inner, values=None)
+    own = plain.variance(at)[0, 0]
+
+    def values(x):
+        found = inner.values(x)
+        return found + 3 * (x[0] == 20.5)[:, None, None] * (x[1] == 20.5)[:, None]
+
+    before = inner.variance(at)[0, 0] - own  # what it differs by as it is
+    found = replace(inner, values=values).variance(at)[0, 0] - own
+    assert found == pytest.approx(9, abs=6 * before**0.5 + before)
+    less = replace(inner, values=values, chooses=True).variance(at)[0, 0]
+    assert less == pytest.approx(own**2 / (own + found), rel=1e-6)
+    far = np.array([[10.5, 10.5]])
+    assert np.allclose(replace(inner, values=values).variance(far), inner.variance(far))
+
+
 @pytest.mark.parametrize("power", [1.5, 3.0])
 def test_power_and_intervals_are_found(power):
     y = rough((160, 160), power, seed=2)
@@ -265,6 +289,44 @@ def test_mean_and_integral_are_those_of_the_exact_process():
     found = field.means([low[0], high[0]], [low[1], high[1]], quantity="std")[0, 0]
     assert found == pytest.approx(exact, rel=0.02)
     assert field.integral(low, high, quantity="std") == pytest.approx(found * 24, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kind", ["smooth", "gaps", "denoised", "channels", "dense", "noisy scattered"]
+)
+def test_masks_have_the_deviation_of_boxes(kind):
+    field = FIELDS[kind]
+    mask = np.zeros(field.shape, bool)
+    mask[3:9, 4:12] = True
+    low, high = (np.stack([a.from_index(e) for a, e in zip(field.domain.axes, ends)])
+                 for ends in ((2.5, 3.5), (8.5, 11.5)))  # fmt: skip
+    box = field.integral(low, high, quantity="std")
+    assert np.allclose(field.integral(mask=mask, quantity="std"), box, rtol=0.06)
+    mean = field.means(mask=mask, quantity="std", missing="fill")
+    assert np.allclose(mean, box / np.prod(high - low), rtol=0.06)
+
+
+def test_a_sum_over_a_mask_is_that_of_its_covariances():
+    field, mask = DRAWN["plain"], np.zeros((9, 11), bool)
+    mask[[2, 3, 3, 6], [4, 4, 5, 9]] = True
+    near = (np.stack(np.meshgrid(*[np.arange(3)] * 2, indexing="ij"), -1).reshape(-1, 2) - 1) / 3
+    x = (np.argwhere(mask)[:, None] + near).reshape(-1, 2)
+    inner = field.model.posterior.inner
+    a = inner.amplitudes(x)[:, 0] * float(field.model.scale[0]) / 9
+    t, stretch = np.argwhere(np.ones((9, 11))), inner.prior.stretch
+    exact = np.sqrt(a @ krige(t * stretch, x * stretch, inner.prior.power)[1] @ a)
+    assert field.integral(mask=mask, quantity="std") == pytest.approx(exact, rel=0.02)
+
+
+def test_slopes_on_uneven_axes_are_of_positions():
+    t = np.arange(48.0)
+    field = ef.fit(PICTURE, coords=[t + t**2 / 60, np.arange(56.0)])
+    i = np.array([[10.3, 20.5], [40.6, 9.4]])
+    found = field.std(np.stack([i[:, 0] + i[:, 0] ** 2 / 60, i[:, 1]], 1), quantity="gradient")
+    own = FIELDS["smooth"].std(i, quantity="gradient")
+    assert np.allclose(found[:, 0], own[:, 0] / (1 + i[:, 0] / 30), rtol=0.1)
+    with pytest.raises(TypeError, match="Laplacians need axes of even steps"):
+        field.std([[3.0, 3.0]], quantity="laplacian")
 
 
 def test_mean_of_white_noise_falls_as_one_by_root_n():
@@ -336,10 +398,39 @@ def test_results_live_where_the_field_lives():
     assert isinstance(field.draw(2, x), torch.Tensor)
 
 
+def test_dense_layers_are_bayesian_regression():
+    # One region of few neurons: the posterior of its weights, and what they leave over.
+    y = rough((12, 11), 2.0, seed=3)
+    for settings in (ef.paper(width=40), ef.paper(width=60, ridge=0.3)):
+        field = ef.fit(y, settings)
+        network, ridge = field.model.blended.groups[0].model.network, settings.ridge
+        t = np.stack(np.meshgrid(*(np.linspace(-1, 1, n) for n in y.shape), indexing="ij"), -1)
+        H, x = network(t.reshape(-1, 2)), np.array([[3.0, 4.0], [7.3, 5.0]])
+        A = np.linalg.inv(H.T @ H + ridge * np.eye(H.shape[1]))
+        left = np.sum((y - field.samples()) ** 2) / (H.shape[0] - np.trace(H @ A @ H.T))
+        near = np.zeros((2, y.size))
+        near[0, 3 * 11 + 4], near[1, [7 * 11 + 5, 8 * 11 + 5]] = 1, np.sqrt([0.7, 0.3])
+        h = network(2 * x / (np.array(y.shape) - 1) - 1)
+        parts = np.hstack([near - h @ A @ H.T, ridge**0.5 * h @ A])
+        assert np.allclose(field.std(x), np.sqrt(left * np.sum(parts**2, axis=1)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings", [ef.paper(cell=16, width=96), ef.paper(cell=8, width=64, ridge=3.0)]
+)
+def test_intervals_of_dense_layers_hold(settings):
+    y = rough((128, 128), 2.0, seed=6)
+    field, at = ef.fit(y[::2, ::2], settings), np.arange(125) / 2
+    error, s = field.grid(at, at) - y[:125, :125], field.grid(at, at, quantity="std")
+    assert 0.8 < np.mean(np.abs(error) < 1.645 * s) < 0.95
+
+
 def test_what_has_no_deviation_says_why():
     dense = ef.fit(PICTURE, ef.paper(cell=8, width=64))
     with pytest.raises(TypeError, match=r"random layer.*Fit with smooth"):
         dense.std([1.5, 1.5])
+    with pytest.raises(TypeError, match=r"left over"):
+        FIELDS["dense"].crop([4, 4], [20, 20]).std([5, 5])
     clear = ef.fit(np.ones((8, 8, 4)), channel_axis=-1)
     assert clear.std([1.5, 1.5]).shape == (4,)
     field = FIELDS["smooth"]
@@ -380,5 +471,5 @@ def test_large_arrays_are_read_in_parts(monkeypatch):
     expected = whole.std(x)
     monkeypatch.setattr(module, "KEPT_RESIDUALS", 100)
     assert np.allclose(ef.fit(y).std(x), expected)
-    monkeypatch.setattr(module, "PROBE_SAMPLES", 2000)
+    monkeypatch.setattr(module.left_out, "PROBE_SAMPLES", 2000)
     assert np.allclose(ef.fit(y).std(x), expected, rtol=0.5)

@@ -323,11 +323,11 @@ def integral_between(
 def refuse_with_mask(**given: bool) -> None:
     """Raise if a caller says something else that settles what is integrated."""
     if said := [name for name, is_said in given.items() if is_said]:
-        raise ValueError(f"a `mask` is for values of all that it selects; got `{said[0]}` as well.")
+        raise ValueError(f"a `mask` is for one answer of all it selects; got `{said[0]}` as well.")
 
 
-def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
-    """Integral over the cells of the samples that a mask selects, and the volume that counted."""
+def cells_of_mask(model: "Model", mask: Array) -> tuple[list[Floats], Floats]:
+    """Edges on each axis of cells around all samples that a mask selects; their volumes, or 0."""
     own = own_samples(model.domain)
     marked = array("mask", to_numpy(mask) if is_torch(mask) else mask)
     if marked.dtype != bool or marked.shape != tuple(map(len, own)) or not marked.any():
@@ -344,8 +344,14 @@ def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
         e = np.clip(e, model.domain.low[k], model.domain.high[k])
         volume = np.multiply.outer(volume, np.abs(np.diff(axis.from_index(e))))
         edges.append(e)
+    return edges, marked * volume
+
+
+def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+    """Integral over the cells of the samples that a mask selects, and the volume that counted."""
+    edges, volume = cells_of_mask(model, mask)
     means, part = means_over(model, edges, [], shows_gaps(model, missing))
-    xp, share = namespace(means), (marked * volume)[..., None] * (1.0 if part is None else part)
+    xp, share = namespace(means), volume[..., None] * (1.0 if part is None else part)
     share = move(np.broadcast_to(share, tuple(means.shape)), means)
     total = xp.where(share > 0, means, xp.zeros_like(means)) * share
     found = [xp.sum(xp.reshape(v, (-1, v.shape[-1])), axis=0) for v in (total, share)]

@@ -46,11 +46,11 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     """
     means = field.holds_means
     top = [max(a[k] for a in orders) + means for k in range(x.shape[1])]
-    asked = _contributions(field, x, top)
+    asked = contributions(field, x, top)
     if means:
         found = local_values(field, asked.region, asked.columns, orders, asked.windows)
     else:
-        needed, windows = sorted({r for a in orders for _, _, r in _leibniz(a)}), asked.windows
+        needed, windows = sorted({r for a in orders for _, _, r in leibniz(a)}), asked.windows
         local = local_values(field, asked.region, asked.columns, needed)
         found = {a: _weighted(a, windows, local) for a in orders}
     return [asked.add(found[a]) for a in orders]
@@ -101,7 +101,7 @@ class Contributions:
         return total
 
 
-def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
+def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     """Every point has its lower cells; where another cell contributes too, that one as well."""
     xp, part = namespace(x), field.partition
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
@@ -130,7 +130,7 @@ def _contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
 def _weighted(a: Order, windows: list[list[Array]], local: dict[Order, Array]) -> Array:
     """``∂^a (φ f)`` of all questions, (m, C)."""
     total: Array = None
-    for factor, times, rest in _leibniz(a):
+    for factor, times, rest in leibniz(a):
         w: Array = factor
         for own, t in zip(windows, times):
             w = w * own[t]
@@ -157,7 +157,7 @@ def local_values(
     by_region = sort_order(region, N)
     counts = count(region, by_region, N)
     own = xp.take(region, by_region)
-    t = [_offset(field, xp.take(c, by_region), own, k) for k, c in enumerate(x)]
+    t = [offset(field, xp.take(c, by_region), own, k) for k, c in enumerate(x)]
     sorted_windows = [[xp.take(c, by_region) for c in axis] for axis in windows or ()]
     # One row more than there are points: where the padding goes.
     shape = (n + 1, field.n_channels)
@@ -259,7 +259,7 @@ def _rows(
     return [cast(row, like) for row in rows]
 
 
-def _offset(field: "Blended", x: Array, region: Array, k: int) -> Array:
+def offset(field: "Blended", x: Array, region: Array, k: int) -> Array:
     """Local coordinates along axis k, (n,); on periodic axes of the nearest image."""
     xp = namespace(x)
     t = x - xp.take(move(np.ascontiguousarray(field.centres[:, k]), x), region)
@@ -318,7 +318,7 @@ class Tiles:
         return cls(key, start, count, batches)
 
 
-def _leibniz(a: Order) -> list[tuple[int, Order, Order]]:
+def leibniz(a: Order) -> list[tuple[int, Order, Order]]:
     """All (C(a, b), b, a - b) with b ≤ a."""
     return [
         (

@@ -15,6 +15,7 @@ import numpy as np
 
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
+from elmfield.field.uncertainty import left_out
 from elmfield.field.uncertainty.neighbours import (
     BLOCKS,
     COMMON_SHARE,
@@ -26,9 +27,6 @@ from elmfield.field.uncertainty.neighbours import (
     compact,
     require_small,
 )
-
-LEFT_OUT_BOX = {1: 9, 2: 7, 3: 5}
-"""Samples on each axis of the box in whose middle one is left out; 3 on more than three axes."""
 
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
 """Samples on each axis of the box in which variances are computed; 2 on more than four axes."""
@@ -42,17 +40,8 @@ REACH = {1: 6.0, 2: 2.5, 3: 2.0}
 On ten pictures that are not scored anywhere 2 to 3 in the plane were alike.
 """
 
-PROBE_SAMPLES = 1 << 19
-"""Samples from which power and calibration are found, about."""
-
 KEPT_RESIDUALS = 1 << 24
 """Residuals that are kept between calls; those of larger arrays are made as far as needed."""
-
-START_POWER = 1.5
-"""The power from which its estimate begins; rougher priors stretch axes no more than this one."""
-
-MOST_STRETCH = 2.0
-"""Logarithm by which axes may differ at most."""
 
 LEAST_VARIANCE = 1e-9
 """Variances below this part of the largest are rounding."""
@@ -79,6 +68,12 @@ class Lattice:
         The samples of a slab, (..., C).
     prior : Prior
         Of amplitude 1.
+    values : callable or None
+        The function on a grid of index coordinates.
+    chooses : bool
+        Whether it chooses among energies by the samples. Then what it differs by from the
+        posterior's mean is a part of the signal that is no error any more; otherwise it adds to
+        errors.
     common : array, shape (C,)
         The mean of all residuals.
     calibration : Calibration
@@ -93,6 +88,8 @@ class Lattice:
     periodic: tuple[bool, ...]
     read: Read = field(repr=False)
     prior: Prior
+    values: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
+    chooses: bool = False
     common: Floats = field(default_factory=lambda: np.ones(1))
     calibration: Calibration = field(default_factory=Calibration)
     floor: Floats = field(default_factory=lambda: np.zeros(1))
@@ -106,6 +103,7 @@ class Lattice:
         read: Read,
         *,
         values: Callable[[list[Floats]], Floats],
+        chooses: bool,
         power: float,
         means: bool,
         floor: Floats,
@@ -114,61 +112,38 @@ class Lattice:
     ) -> "Lattice":
         """Find power, stretch and calibration from the samples; `power` serves short axes.
 
-        `values` gives the function on a grid of index coordinates. Where it differs from the
-        posterior's mean by more than the latter's deviation, deviations are that much larger. Of
-        `noise`, variances (C,), that was taken out a part is `left`.
+        `values` gives the function on a grid of index coordinates. Of `noise`, variances (C,), that
+        was taken out a part is `left`.
         """
-        probes = _probes(shape)
+        probes = left_out.probes(shape)
         blocks = [read(slab) for slab in probes]
-        prior = Prior(START_POWER, np.ones(len(shape)))
-        if min(min(b.shape[:-1]) for b in blocks) < 2 * LEFT_OUT_BOX.get(len(shape), 3):
+        prior = Prior(left_out.START_POWER, np.ones(len(shape)))
+        if min(min(b.shape[:-1]) for b in blocks) < 2 * left_out.LEFT_OUT_BOX.get(len(shape), 3):
             prior = replace(prior, power=min(max(power, LEAST_POWER), LARGEST_POWER))
         else:
             for _ in range(2):
-                prior = Prior(_growth(prior, blocks), _stretch(prior, blocks))
+                prior = Prior(left_out.growth(prior, blocks), left_out.stretch(prior, blocks))
         made = cls(shape=shape, periodic=periodic, read=read, prior=prior, floor=floor)
-        residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
+        residuals = [np.abs(left_out.filtered(b, made._filter)) for b in blocks]
         flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
         made = replace(made, common=flat.mean(axis=0))
         if noise is not None and (noise > 0).all():
             shares = [made._noise_shares(made._smoothed(r)).mean() for r in residuals]
             return replace(made, noise=(noise * left / max(float(np.mean(shares)), 1e-300), noise))
         z = [r / np.maximum(made._smoothed(r, without=True), 1e-300) for r in residuals]
-        made = replace(made, calibration=Calibration.of(np.concatenate([v.ravel() for v in z])))
+        calibration = Calibration.of(np.concatenate([v.ravel() for v in z]))
         if means:
-            return replace(made, prior=replace(prior, means=True))
-        apart = float(np.mean([made._apart(b, s, values) for b, s in zip(blocks, probes)]))
-        wider = made.calibration.factor * max(1.0, apart**0.5)
-        return replace(made, calibration=replace(made.calibration, factor=wider))
-
-    def _apart(
-        self, y: Floats, slab: tuple[slice, ...], values: Callable[[list[Floats]], Floats]
-    ) -> float:
-        """Mean square of what a function differs by from the posterior's mean, in its deviations.
-
-        In the middle between samples y of a slab.
-        """
-        (t, inverse), sides = self._pattern, self._pattern_sides
-        if any(n % 2 or n > m for n, m in zip(sides, y.shape)):
-            return 0.0
-        middle = np.zeros((1, len(sides)))
-        weights = (self.prior.rows(middle, t) @ inverse)[0, : len(t)].reshape(sides)
-        mean = filtered(y, weights, even=True)
-        x = [s.start + np.arange(n) + (m - 1) / 2 for s, m, n in zip(slab, sides, mean.shape)]
-        square = self.on_grid(x) - self.floor
-        known = square > 0
-        return (
-            float(np.mean(((values(x) - mean) ** 2)[known] / square[known])) if known.any() else 0.0
-        )
+            return replace(made, calibration=calibration, prior=replace(prior, means=True))
+        return replace(made, calibration=calibration, values=values, chooses=chooses)
 
     # --- amplitudes -----------------------------------------------------------------------------
 
     @cached_property
     def _filter(self) -> Floats:
         """What a left-out sample differs by from what the others of its box say, in deviations."""
-        n = LEFT_OUT_BOX.get(len(self.shape), 3)
+        n = left_out.LEFT_OUT_BOX.get(len(self.shape), 3)
         prior = replace(self.prior, means=False)
-        return left_out_filter(prior, [min(n, m - 1 + m % 2) for m in self.shape])
+        return left_out.left_out_filter(prior, [min(n, m - 1 + m % 2) for m in self.shape])
 
     def _taps(self, k: int, x: Floats, n: int, wraps: bool) -> Taps:
         """The n residuals of axis k near index coordinates x."""
@@ -207,7 +182,34 @@ class Lattice:
             inner.append(np.arange(low, high) % n if whole else np.arange(high - low))
             outer.append(np.clip(np.arange(a, b) - low - side // 2, 0, high - low - side))
         y = self.read(tuple(slab))[np.ix_(*inner)]
-        return np.abs(filtered(y, self._filter))[np.ix_(*outer)]
+        return np.abs(left_out.filtered(y, self._filter))[np.ix_(*outer)]
+
+    @cached_property
+    def _all_apart(self) -> Floats | None:
+        """As `_apart`, of all samples; None where these are too many."""
+        return (
+            None if self._all_residuals is None else self._apart([0] * len(self.shape), self.shape)
+        )
+
+    def _apart(self, first: Sequence[int], last: Sequence[int]) -> Floats:
+        """Squares of what the function differs by from the posterior's mean, (..., C).
+
+        In amplitudes, in the middle behind each of the samples from first to last; 0 at borders.
+        """
+        (t, inverse), sides = self._pattern, self._pattern_sides
+        found = np.zeros((*(b - a for a, b in zip(first, last)), len(self.common)))
+        low = [max(a, m // 2 - 1) for a, m in zip(first, sides)]
+        high = [min(b, n - m // 2) for b, n, m in zip(last, self.shape, sides)]
+        if self.values is None or any(m % 2 or b <= a for a, b, m in zip(low, high, sides)):
+            return found
+        slab = tuple(slice(a + 1 - m // 2, b + m // 2) for a, b, m in zip(low, high, sides))
+        weights = (self.prior.rows(np.zeros((1, len(sides))), t) @ inverse)[0, : len(t)]
+        mean = left_out.filtered(self.read(slab), weights.reshape(sides), even=True)
+        own = self.values([np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)])
+        inner = tuple(slice(a - i, b - i) for a, b, i in zip(low, high, first))
+        middle = float(self._direct(np.zeros((1, len(sides))), ())[0])
+        found[inner] = (own - mean) ** 2 / max(middle, 1e-300)
+        return found
 
     def _amplitudes(self, x: Sequence[Floats], combine: Combine) -> Floats:
         """Standard deviations of the prior at points or on a grid, given axis by axis."""
@@ -219,7 +221,19 @@ class Lattice:
             residuals = self._residuals(first, [int(i.max(initial=0)) + 1 for i, _ in taps])
             taps = [(i - a, w) for (i, w), a in zip(taps, first)]
         total = combine(residuals, taps) + COMMON_SHARE * self.common
-        return self.calibration.factor * total / (1 + COMMON_SHARE)
+        total = self.calibration.factor * total / (1 + COMMON_SHARE)
+        if self.values is None:
+            return total
+        near = [_linear(c - 0.5, n, wraps) for c, n, wraps in zip(x, self.shape, self.periodic)]
+        apart = self._all_apart
+        if apart is None:
+            first = [int(i.min(initial=0)) for i, _ in near]
+            apart = self._apart(first, [int(i.max(initial=0)) + 1 for i, _ in near])
+            near = [(i - a, w) for (i, w), a in zip(near, first)]
+        square, off = total**2, combine(apart, near)
+        if self.chooses:
+            return np.asarray(square / np.sqrt(np.maximum(square + off, 1e-300)))
+        return np.sqrt(square + off)
 
     def amplitudes(self, x: Floats) -> Floats:
         """Standard deviations of what `joint` has covariances of, at points x, (n, d): (n, C)."""
@@ -320,12 +334,8 @@ class Lattice:
             shares = self._noise_shares(a / self.calibration.factor)
             return np.minimum(mean * shares, most) + self.floor
         table, steps = self._table
-        seats = []
-        for k, c in enumerate(x):
-            at = self._folded(k, c) * steps + table.shape[k] - 1
-            low = np.clip(np.floor(at), 0, table.shape[k] - 2).astype(np.int64)
-            up = np.clip(at - low, 0, 1)
-            seats.append((np.stack([low, low + 1], axis=1), np.stack([1 - up, up], axis=1)))
+        places = ((self._folded(k, c) * steps, table.shape[k]) for k, c in enumerate(x))
+        seats = [_linear(at + n - 1, n, False) for at, n in places]
         a *= a
         a *= combine(table, seats)
         return a + self.floor
@@ -373,6 +383,13 @@ class Lattice:
         return tuple(key)
 
 
+def _linear(x: Floats, n: int, wraps: bool) -> Taps:
+    """The two entries of n along an axis between which positions lie."""
+    low = np.floor(x) if wraps else np.clip(np.floor(x), 0, max(n - 2, 0))
+    up, at = np.clip(x - low, 0, 1), low.astype(np.int64)[:, None] + np.arange(2)
+    return at % n if wraps else np.minimum(at, n - 1), np.stack([1 - up, up], axis=1)
+
+
 def _at_points(array: Floats, taps: Sequence[Taps]) -> Floats:
     """Weighted sums of an array, (..., C), around points: (n, C)."""
     total: Floats = np.zeros(())
@@ -390,57 +407,3 @@ def _on_grid(array: Floats, taps: Sequence[Taps]) -> Floats:
         parts = (np.take(array, i[:, j], axis=k) * w[:, j].reshape(axis) for j in range(w.shape[1]))
         array = np.asarray(sum(parts))
     return array
-
-
-def left_out_filter(prior: Prior, side: Sequence[int]) -> Floats:
-    """The filter that gives what the middle sample of a box differs by, in deviations."""
-    t = np.indices(side).reshape(len(side), -1).T - (np.asarray(side) - 1) / 2
-    j = len(t) // 2
-    Q = prior.inverse(t)[j, : len(t)]
-    return np.asarray((Q / math.sqrt(max(Q[j], 1e-300))).reshape(side))
-
-
-def filtered(y: Floats, weights: Floats, *, even: bool = False) -> Floats:
-    """Samples y, (..., C), summed with weights around each that has all neighbours.
-
-    Or, with an `even` number of weights on each axis, around each middle between samples.
-    """
-    from scipy.ndimage import correlate  # 0.1 s, for who asks
-
-    whole = correlate(np.asarray(y, np.float64), weights[..., None], mode="nearest")
-    ends = (slice(n // 2, m - n // 2 + even) for n, m in zip(weights.shape, y.shape))
-    return np.asarray(whole[tuple(ends)])
-
-
-def _probes(shape: Sequence[int]) -> list[tuple[slice, ...]]:
-    """Blocks from which statistics are taken: all of an array, or parts towards its corners."""
-    each = max(shape)
-    if math.prod(shape) > PROBE_SAMPLES:
-        each = max(16, int((PROBE_SAMPLES / 2 ** len(shape)) ** (1 / len(shape))))
-    starts = [sorted({max(0, n - each) // 4, max(0, n - each) * 3 // 4}) for n in shape]
-    return list(
-        cartesian(*([slice(a, a + min(n, each)) for a in s] for s, n in zip(starts, shape)))
-    )
-
-
-def _growth(prior: Prior, blocks: Sequence[Floats]) -> float:
-    """The power by which residuals grow when every second sample is left out on each axis."""
-    d = blocks[0].ndim - 1
-    weights = left_out_filter(prior, (LEFT_OUT_BOX.get(d, 3),) * d)
-    halves = [b[tuple(slice(i, None, 2) for _ in range(d))] for b in blocks for i in (0, 1)]
-    fine, coarse = (
-        np.mean([np.abs(filtered(b, weights)).mean() for b in some]) for some in (blocks, halves)
-    )
-    if not (fine > 0 and coarse > 0):
-        return prior.power
-    return float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
-
-
-def _stretch(prior: Prior, blocks: Sequence[Floats]) -> Floats:
-    """By how much farther apart samples are on some axes than on others, as the prior sees it."""
-    axes = range(blocks[0].ndim - 1)
-    rough = np.mean([[np.abs(np.diff(b, 2, axis=k)).mean() for k in axes] for b in blocks], axis=0)
-    if not (rough > 0).all():
-        return np.ones(len(rough))
-    logs = 2 / max(prior.power, START_POWER) * np.log(rough)
-    return np.asarray(np.exp(np.clip(logs - logs.mean(), -MOST_STRETCH, MOST_STRETCH)))

@@ -9,9 +9,12 @@ import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
+from elmfield.field.blend.means import cells_of_mask
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.uncertainty.error_parts import LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior, Terms
 
@@ -26,6 +29,12 @@ USUAL_POWER = 1.2
 
 QUADRATURE = 3
 """Places between two samples, on each axis, by which means over boxes are taken."""
+
+LEAST_FREE = 0.1
+"""Part of its samples that a dense layer must not follow for what it leaves over to tell errors.
+
+With less, 90 % intervals of two pictures held 40 %; with 0.2 they held 83 %.
+"""
 
 BLOCK_MAX_PLACES = 2000
 """Places of a box whose covariances are taken together, at most."""
@@ -168,6 +177,22 @@ class Posterior:
             total = total + own + inner.floor / float(np.prod(np.maximum(steps, 1)))
         return np.asarray(np.maximum(total / np.prod(counts) ** 2, 0))
 
+    def sum_variance(self, places: Floats, cells: Floats) -> Floats:
+        """Variance of a sum over cells of a sample around places (n, d), with their volumes, (n,).
+
+        Cells that lie in different blocks have errors that are taken for independent.
+        """
+        at, inner, d = self.own(places), self.inner, len(self.wide)
+        total = np.sum(cells**2) * inner.floor
+        blocks = np.unique(np.floor(at / inner.block), axis=0, return_inverse=True)[1].reshape(-1)
+        for own in np.split(np.argsort(blocks), np.cumsum(np.bincount(blocks))[:-1]):
+            q = min(QUADRATURE, max(1, int((BLOCK_MAX_PLACES / len(own)) ** (1 / d))))
+            inside = (np.indices((q,) * d).reshape(d, -1).T + 0.5) / q - 0.5
+            x = (at[own, None] + inside).reshape(-1, d)
+            a = inner.amplitudes(x) * np.repeat(cells[own], q**d)[:, None] / q**d
+            total = total + np.einsum("ic,ij,jc->c", a, inner.joint(x), a)
+        return np.asarray(np.maximum(total, 0))
+
 
 def why_none(model: "Model") -> str | None:
     """Why a field has no posterior; None if it has one."""
@@ -178,13 +203,34 @@ def why_none(model: "Model") -> str | None:
         )
     if model.labels.classes:
         return "classes have no standard deviation; `means` tells which share each class has."
-    groups = model.blended.groups
-    if any(g.model.axes is None and not isinstance(g.nodes, Nodes) for g in groups):
+    if not _is_dense(model):
+        return None
+    if model.blended.is_scattered or model.residual is None:
+        return (
+            "this field has no standard deviation: its random layers do not know what they left "
+            "over of their samples, which are scattered, cropped or a file of coded ones. Fit a "
+            "grid, or with smooth()."
+        )
+    least = LayerErrors(model.blended, np.zeros(0), _ridge(model)).least_free
+    if least < LEAST_FREE:
         return (
             "this field has no standard deviation: a random layer through its samples says nothing "
-            "about what lies between them. Fit with smooth() or oriented()."
+            f"about what lies between them, and this one leaves {100 * least:.0f} % of them free. "
+            "Fit with smooth() or oriented(), a larger `ridge`, or a smaller `width`."
         )
     return None
+
+
+def _is_dense(model: "Model") -> bool:
+    """Whether regions are plain least squares of dense layers, or of a local model like these."""
+    g = model.blended.groups[0]
+    plain = g.model.axes is None and getattr(g.model, "order", None) is None
+    return plain and not isinstance(g.nodes, Nodes)
+
+
+def _ridge(model: "Model") -> float:
+    """The penalty on the weights of a dense layer."""
+    return float(getattr(model.settings, "ridge", 0.0))
 
 
 def posterior_of(model: "Model") -> Posterior:
@@ -194,9 +240,16 @@ def posterior_of(model: "Model") -> Posterior:
         return Posterior(model.observed, np.zeros(d), list(range(d)))
     if (reason := why_none(model)) is not None:
         raise TypeError(reason)
+    units = np.asarray(to_numpy(model.scale), np.float64)
+    if _is_dense(model):
+        gone = model.missing
+        if gone is not None:
+            gone = gone if gone.ndim == len(model.shape) else gone.any(axis=-1)
+        squares = np.asarray(to_numpy(model.residual), np.float64) / np.sum(units**2)
+        errors = LayerErrors(model.blended, squares, _ridge(model), None if gone is None else ~gone)
+        return Posterior(errors, np.zeros(len(model.shape)), list(range(len(model.shape))))
     order = getattr(model.settings, "order", None)
     power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
-    units = np.asarray(to_numpy(model.scale), np.float64)
     return (_of_points if model.blended.is_scattered else _of_grid)(model, power, units)
 
 
@@ -260,7 +313,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     else:
         means = model.labels.samples == "means"
         inner = Lattice.calibrated(
-            shape, periodic, read,
+            shape, periodic, read, chooses=not getattr(model.settings, "is_linear", True),
             values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
         )  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
@@ -282,12 +335,15 @@ def deviations(model: "Model", variances: Floats) -> Array:
 def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
     """Standard deviations (n, C, ...) at index coordinates, (n, d)."""
     x, slopes = np.asarray(to_numpy(index), np.float64), np.asarray(model.domain.per_unit)
-    if quantity != "value" and any(model.domain.spacings):
-        raise TypeError("standard deviations of derivatives need axes of even steps.")
     steps, posterior = np.eye(x.shape[1], dtype=int).tolist(), model.posterior
     if quantity == "gradient":
+        spacings = enumerate(model.domain.spacings)
+        local = [np.ones(len(x)) if s is None else s.per_step(x[:, k]) for k, s in spacings]
         parts = [posterior.variance(x, ((1.0, tuple(e)),)) for e in steps]
-        return deviations(model, np.stack(parts, axis=-1) * slopes**2)
+        size = slopes * np.stack(local, axis=-1)
+        return deviations(model, np.stack(parts, axis=-1) * size[:, None] ** 2)
+    if quantity != "value" and any(model.domain.spacings):
+        raise TypeError("standard deviations of Laplacians need axes of even steps.")
     if quantity == "value" or not len(x):
         return deviations(model, posterior.variance(x))
     terms = tuple((float(s) ** 2, tuple(2 * i for i in e)) for s, e in zip(slopes, steps))
@@ -336,3 +392,18 @@ def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> 
     volume = math.prod(q - p for p, q in zip(*ends))
     found = deviations(model, model.posterior.mean_variance(a, b, {})[None])[0, ...]
     return abs(volume) * (found[0] if model.channel_axis is None else found)
+
+
+def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+    """Standard deviation of the integral over what a mask selects, and the volume that counts."""
+    edges, volume = cells_of_mask(model, mask)
+    places = np.stack(
+        np.meshgrid(*(e[:-1] + np.diff(e) / 2 for e in edges), indexing="ij"), axis=-1
+    )
+    if shows_gaps(model, missing) and model.missing is not None:
+        gone = model.missing if model.missing.ndim == volume.ndim else model.missing.any(axis=-1)
+        volume = volume * ~gone[tuple(np.rint(np.moveaxis(places, -1, 0)).astype(int))]
+    found = model.posterior.sum_variance(places[volume > 0], volume[volume > 0])
+    total = deviations(model, found[None])[0, ...]
+    count = move(np.asarray(volume.sum()), model.offset)
+    return (total[0] if model.channel_axis is None else total), count

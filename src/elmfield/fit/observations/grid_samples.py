@@ -19,8 +19,9 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.error_parts import ErrorParts
+from elmfield.field.uncertainty.neighbours import Terms
 from elmfield.fit.observations.observation import Observation
-from elmfield.fit.observations.one_region import ObservedPosterior, Terms
 
 KEPT_NOISE = 1e-4
 """Noise of rows that are kept, in parts of the range of values, before they are corrected."""
@@ -233,7 +234,7 @@ def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnPosterior(ObservedPosterior):
+class DrawnPosterior(ErrorParts):
     """How sure a field of samples is: by draws of what they deviate by.
 
     Parameters

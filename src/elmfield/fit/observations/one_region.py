@@ -1,21 +1,19 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.running import runs
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
-from elmfield.field.uncertainty.neighbours import Calibration
+from elmfield.field.uncertainty.error_parts import ErrorParts
+from elmfield.field.uncertainty.neighbours import Terms
 from elmfield.fit.observations import evidence
 from elmfield.fit.observations.evidence import Evidence, Prior, ProductPrior, RowGroup, Solution
 from elmfield.fit.observations.observation import Observation, Resolution
@@ -38,9 +36,6 @@ LAW_LEVEL, LAW_PATIENCE = 1e-3, 6.0
 """How well equations hold while the prior is searched, in parts of it; and how much less likely,
 by -2 log p, data may be for them to hold better in the end."""
 
-Terms = tuple[tuple[float, tuple[int, ...]], ...]
-"""``Σ c ∂^order f`` as pairs of c and order, per sample; none for the value itself."""
-
 
 def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     """Polynomials as high as the budget and the domain's samples allow, alike on long axes."""
@@ -55,44 +50,8 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
 
 
-class ObservedPosterior(ABC):
-    """How sure a function is: what its values may deviate by, as a sum over r independent parts."""
-
-    calibration = Calibration()
-    block = float("inf")
-    floor = np.zeros(1)
-
-    @abstractmethod
-    def half(self, x: Floats, terms: Terms) -> Floats:
-        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
-
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
-        found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
-        return np.concatenate(found)
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
-        found = self.variance(points.reshape(-1, len(x)))
-        return found.reshape(*points.shape[:-1], -1)
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances of the first channel's values at places x, (n, n)."""
-        half = self.half(x, ())[:, 0]
-        return np.asarray(half @ half.T)
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """The unit of :meth:`joint`, (n, 1)."""
-        return np.ones((len(x), 1))
-
-    def pattern(self, low: Floats, high: Floats) -> None:
-        """No two boxes are alike."""
-        return None
-
-
 @dataclass(frozen=True, eq=False)
-class RegionPosterior(ObservedPosterior):
+class RegionPosterior(ErrorParts):
     """How sure a function of one region is: the posterior of its coefficients.
 
     Parameters

@@ -1,0 +1,228 @@
+"""Errors as sums over independent parts: of observations, and of dense random layers.
+
+With a ridge or fewer neurons than samples a region's output weights are ``A Hᵀ y``,
+``A = (HᵀH + ridge)⁻¹``: every value is a sum of samples, whose errors are told by what the fit left
+over. Regions that blend share samples, so these sums are added before they are squared.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from elmfield._array.running import runs
+from elmfield._array.typing import Floats, Integers
+from elmfield.field.blend.points import contributions, leibniz, offset
+from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS, Calibration, Terms
+from elmfield.local.bases.dense_modes import OnDense
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from elmfield.field.blend.blended import Blended
+
+Factors = tuple[Floats, Floats, float]
+
+KEPT_NUMBERS = 1 << 25
+"""Numbers of factors that are kept between calls, about."""
+
+LEAST_SINGULAR = 1e-10
+"""Singular values of a layer below this part of the largest count as 0, as in the fit."""
+
+
+class ErrorParts(ABC):
+    """How sure a function is: what its values may deviate by, as a sum over r independent parts."""
+
+    calibration = Calibration()
+    block = float("inf")
+    floor = np.zeros(1)
+
+    @abstractmethod
+    def half(self, x: Floats, terms: Terms) -> Floats:
+        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
+        found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
+        return np.concatenate(found)
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., C) of values on the grid of index coordinates x."""
+        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
+        found = self.variance(points.reshape(-1, len(x)))
+        return found.reshape(*points.shape[:-1], -1)
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of the first channel's values at places x, (n, n)."""
+        half = self.half(x, ())[:, 0]
+        return np.asarray(half @ half.T)
+
+    def amplitudes(self, x: Floats) -> Floats:
+        """The unit of :meth:`joint`, (n, 1)."""
+        return np.ones((len(x), 1))
+
+    def pattern(self, low: Floats, high: Floats) -> None:
+        """No two boxes are alike."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class LayerErrors(ErrorParts):
+    """What values of a dense layer may deviate by, as sums over independent parts.
+
+    Parameters
+    ----------
+    blended : Blended
+        The function.
+    squares : array, shape (N,)
+        Sum of squares, of one channel, that each region's fit left over.
+    ridge : float
+        The penalty on its weights.
+    present : array of bool, or None
+        Which samples were there.
+    """
+
+    blended: "Blended"
+    squares: Floats
+    ridge: float
+    present: Floats | None = None
+
+    block = 16.0
+
+    def model(self, region: int) -> OnDense:
+        """The layer of a region, as drawn."""
+        return cast(OnDense, self.blended.local_model(np.asarray([region])))
+
+    def samples(self, region: int) -> tuple[Integers, Floats]:
+        """Which samples a region was fitted to, (S,), and their local coordinates, (S, d)."""
+        t = self.model(region).positions
+        at = np.rint(self.blended.centres[region] + t * self.blended.radii[region]).astype(np.int64)
+        here = np.ravel_multi_index(tuple(at.T), self.blended.partition.shape, mode="wrap")
+        known = np.ones(len(here), bool) if self.present is None else self.present.ravel()[here]
+        return here[known], t[known]
+
+    def features(self, region: int, t: Floats, order: tuple[int, ...]) -> Floats:
+        """Neurons of a region at local coordinates t, (n, d): (n, m)."""
+        model = self.model(region)
+        found = np.asarray(model.rows(t[None], order)[0], np.float64)[0]
+        widths = getattr(model, "widths", None)
+        return np.asarray(found if widths is None else found[:, : widths[region]])
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, int], Factors]:
+        """Factors that are kept, by group, and by region where those of a group differ."""
+        return {}
+
+    def factors(self, region: int) -> Factors:
+        """``A Hᵀ``, (m, S), a root of ``ridge A²``, and how many samples the weights leave free."""
+        group = int(self.blended.group_of[0][region])
+        own = self.blended.groups[group]
+        alike = own.nodes is None and self.present is None
+        key = group, -1 if alike and getattr(own.model, "widths", None) is None else region
+        if key in self._kept:
+            return self._kept[key]
+        t = self.samples(region)[1]
+        H = self.features(region, t, (0,) * t.shape[1])
+        U, s, Vt = np.linalg.svd(H, full_matrices=self.ridge > 0)
+        r = int(np.sum(s > LEAST_SINGULAR * s[0])) if not self.ridge else len(s)
+        U, s, Vt = U[:, :r], s[:r], Vt if self.ridge else Vt[:r]
+        share = s * s / (s * s + self.ridge)
+        told = (Vt[:r].T * (share / s)) @ U.T
+        square = np.pad(s * s, (0, len(Vt) - r)) + self.ridge
+        prior = Vt.T * (self.ridge**0.5 / square)
+        found = told, prior, float(len(H) - share.sum())
+        if sum(f[0].size for f in self._kept.values()) < KEPT_NUMBERS:
+            self._kept[key] = found
+        return found
+
+    @property
+    def least_free(self) -> float:
+        """Least part of its samples that a region's weights leave free; of one of each group."""
+        parts = [1.0]
+        for g in self.blended.groups:
+            S, first = self.model(int(g.regions[0])).n_samples, int(g.regions[0])
+            parts.append((self.factors(first)[2] if self.ridge else S - g.model.n_modes) / S)
+        return max(0.0, min(parts))
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """Standard deviation of a sample from what the layer can follow, (N,)."""
+        free = np.asarray([self.factors(r)[2] for r in range(len(self.squares))])
+        return np.asarray(np.sqrt(self.squares / np.maximum(free, 1e-9)))
+
+    def half(self, x: Floats, terms: Terms) -> "csr_array":
+        """Parts (n, r) of values, or of sums of derivatives, at index coordinates x, (n, d)."""
+        from scipy.sparse import csr_array  # 0.1 s, for who asks
+
+        d, shape = x.shape[1], self.blended.partition.shape
+        wanted = terms or ((1.0, (0,) * d),)
+        asked = contributions(self.blended, x, [max(o[k] for _, o in wanted) for k in range(d)])
+        every, windows = np.arange(len(x)), asked.windows
+        point = np.concatenate([every if at is None else at for _, at, _ in asked.asks])
+        t = [offset(self.blended, c, asked.region, k) for k, c in enumerate(asked.columns)]
+        u, total = np.stack(t, axis=1), math.prod(shape)
+        widest = max(g.model.n_modes for g in self.blended.groups)
+        parts: list[tuple[Integers, Floats, Integers]] = []  # places, parts (n, k), numbers
+        for region, at in _by_value(asked.region):
+            rows: Floats = np.zeros(())
+            for c, order in wanted:
+                for factor, times, rest in leibniz(order):
+                    w = c * factor * math.prod(own[k][at] for own, k in zip(windows, times))
+                    w = w * np.prod(self.blended.radii[region] ** -np.asarray(rest, float))
+                    rows = rows + w[:, None] * self.features(region, u[at], rest)
+            told, prior, _ = self.factors(region)
+            rows, at = self.deviations[region] * rows, point[at]
+            parts.append((at, -rows @ told, self.samples(region)[0]))
+            if self.ridge:
+                first = total + region * widest
+                parts.append((at, rows @ prior, first + np.arange(prior.shape[1])))
+        if not terms:  # what the layer cannot follow: a number a sample, of unit size in between
+            size = np.zeros(len(x))
+            own = self.deviations[asked.region] * math.prod(w[0] for w in windows)
+            np.add.at(size, point, own)
+            low = np.floor(x).astype(np.int64)
+            near = [np.prod(np.where(c, x - low, low + 1 - x), axis=1) for c in corners(d)]
+            seats = [np.clip(low + c, 0, np.asarray(shape) - 1).T for c in corners(d)]
+            numbers = np.stack([np.ravel_multi_index(tuple(s), shape) for s in seats], axis=1)
+            parts.append((every, size[:, None] * np.sqrt(np.stack(near, axis=1)), numbers))
+        counts = np.concatenate([np.full(len(at), p.shape[1]) for at, p, _ in parts])
+        data = np.concatenate([p.ravel() for _, p, _ in parts])
+        numbers = np.concatenate([np.broadcast_to(j, p.shape).ravel() for _, p, j in parts])
+        columns = total + len(self.squares) * widest
+        pieces = csr_array((data, numbers, np.append(0, np.cumsum(counts))), (len(counts), columns))
+        at = np.concatenate([at for at, _, _ in parts])
+        return csr_array((np.ones(len(at)), (at, np.arange(len(at)))), (len(x), len(at))) @ pieces
+
+    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+        """Variances (n, 1) of values, or of sums of derivatives, at index coordinates (n, d)."""
+        each = max(
+            1,
+            BATCH_NUMBERS
+            // max(self.model(int(g.regions[0])).n_samples for g in self.blended.groups),
+        )
+        some = (self.half(x[i:j], terms) for i, j in runs(len(x), each))
+        found = [np.zeros(0), *((h * h).sum(axis=1) for h in some)]
+        return np.concatenate(found)[:, None]
+
+    def joint(self, x: Floats) -> Floats:
+        """Covariances of values at places x, (n, n)."""
+        half = self.half(x, ())
+        return np.asarray((half @ half.T).toarray())
+
+
+def corners(d: int) -> Iterator[tuple[int, ...]]:
+    """The corners of a unit cube."""
+    return cartesian((0, 1), repeat=d)
+
+
+def _by_value(numbers: Integers) -> Iterator[tuple[int, Integers]]:
+    """Each number that occurs, and where."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.flatnonzero(np.diff(numbers[order])) + 1
+    for at in np.split(order, ends) if len(order) else ():
+        yield int(numbers[at[0]]), at
