@@ -168,6 +168,18 @@ class TestOneRegion:
         kept = [field.integral([a], [b]) / (b - a) for a, b in pairwise(edges)]
         np.testing.assert_allclose(kept, m, rtol=0, atol=1e-10)
 
+    @pytest.mark.parametrize("n", [40, 200])
+    @pytest.mark.parametrize("what", ["smooth", "rough"])
+    def test_means_over_random_boxes_are_kept(self, n, what):
+        # 200 rough ones need more detail than the basis in which the prior is searched first.
+        rng = np.random.default_rng(n)
+        low = 0.8 * rng.random((n, 2))
+        high = low + 0.02 + 0.15 * rng.random((n, 2))
+        m = wave((low + high) / 2) if what == "smooth" else rng.standard_normal(n)
+        field = ef.fit_observations([ob.means(low, high, m)], bounds=UNIT, spacing=0.03)
+        kept = [field.integral(a, b) / np.prod(b - a) for a, b in zip(low, high)]
+        np.testing.assert_allclose(kept, m, rtol=0, atol=1e-10)
+
     def test_an_equation_and_its_boundary_are_solved(self):
         line = (1 - np.cos(np.pi * np.arange(24) / 23)) / 2
         p = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
@@ -279,7 +291,19 @@ class TestGrid:
         A = csr_matrix(rng.random((30, 400)))
         y = A @ np.sin(np.arange(400) / 40)
         field = ef.fit_observations([ob.operator(A, y, noise=0)], shape=(400,))
-        np.testing.assert_allclose(A @ field.samples(), y, atol=1e-6 * np.abs(y).max())
+        np.testing.assert_allclose(A @ field.samples(), y, atol=1e-10 * np.abs(y).max())
+
+    def test_a_picture_blurred_over_its_borders_keeps_them_apart(self):
+        # Blurred as if it repeated; the left half is dark, the right one bright.
+        x = np.where(np.arange(40) < 20, 20.0, 180.0) + np.zeros((40, 1))
+        at = np.stack(np.indices((40, 40)), -1).reshape(-1, 2).astype(float)
+        clean = ob.blurred(at, np.zeros(1600), psf=ob.gaussian(1.6, step=1.0), noise=1.0)
+        domain = make_domain((40, 40), dims=None, coords=None, periodic=(0, 1))
+        (A,) = sample_maps([clean], domain, ef.smooth(order=2.0, cell=6, overlap=1.0, context=1))
+        y = A.matmat(x.reshape(-1, 1))[:, 0] + np.random.default_rng(0).standard_normal(1600)
+        rows = [ob.blurred(at, y, psf=ob.gaussian(1.6, step=1.0), noise=1.0)]
+        field = ef.fit_observations(rows, ef.oriented(), shape=(40, 40), periodic=(0, 1))
+        assert rms(field.samples()[:, [0, -1]] - x[:, [0, -1]]) < 4.0
 
     def test_positive_samples(self):
         rng = np.random.default_rng(0)

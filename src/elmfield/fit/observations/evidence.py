@@ -24,6 +24,9 @@ LEAST_LEVEL = 1e-6
 KEPT_LEVEL = 1e-9
 """Noise, in parts of the prior, of rows that are kept."""
 
+NEARLY_KEPT = 1e-5
+"""Part of their size by which such rows may be missed before coefficients are corrected."""
+
 CORRECTIONS = 8
 """Times that rows which are kept are corrected for what the prior took from them."""
 
@@ -229,13 +232,13 @@ class Evidence:
         rest = max(squares - float((z**2).sum()), 1e-12 * squares)
         return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
 
-    def likeliest(self, starts: Sequence[Prior]) -> Prior:
-        """The likeliest prior, searched from the best of some."""
+    def likeliest(self, starts: Sequence[Prior], most: int = 200) -> Prior:
+        """The likeliest prior, searched from the two best of some in `most` trials each."""
         found = sorted(starts, key=lambda p: self.score(p)[0])[:2]
-        best = [self.search(p) for p in found]
+        best = [self.search(p, most) for p in found]
         return min(best, key=lambda p: self.score(p)[0])
 
-    def search(self, start: Prior) -> Prior:
+    def search(self, start: Prior, most: int) -> Prior:
         """The likeliest prior near one, by Nelder and Mead's simplex."""
         from scipy.optimize import minimize
 
@@ -256,7 +259,7 @@ class Evidence:
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
-        options = {"maxfev": 200, "xatol": 0.02, "fatol": 0.02}
+        options = {"maxfev": most, "xatol": 0.02, "fatol": 0.02}
         options["initial_simplex"] = simplex[np.append(True, used)][:, used]
 
         def cost(part: Floats) -> float:
@@ -285,7 +288,7 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
 
     Rows that are kept are corrected for what the prior took from them.
     """
-    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg import lstsq, qr, solve_triangular
 
     factors, a = space.factors(prior), prior.amplitude
     t = [1.0 if g.is_known else a * l for g, l in zip(groups, prior.levels)]
@@ -300,9 +303,17 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
     R = both[:m, :m]
     z = solve_triangular(R, both[:m, m:])
     kept = [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]
-    B = np.concatenate([np.zeros((0, m)), *(rows[i] for i in kept)])
-    y = np.concatenate([np.zeros((0, C)), *(groups[i].y / t[i] for i in kept)])
-    for _ in range(CORRECTIONS if len(B) else 0):
-        z = z + solve_triangular(R, solve_triangular(R, B.T @ (y - B @ z), trans="T"))
+    if not kept:
+        c = space.coefficients(factors, a * z)
+        return Solution(c, R, factors, [g.y - g.A @ c for g in groups])
+    every = [g.A for g in groups], [g.y for g in groups], rows
+    A, y, B = (np.concatenate([x[i] for i in kept]) for x in every)
+    for _ in range(CORRECTIONS):
+        left = B.T @ (y / t[kept[0]] - B @ z)
+        z = z + solve_triangular(R, solve_triangular(R, left, trans="T"))
     c = space.coefficients(factors, a * z)
+    left = y - A @ c
+    if len(A) < len(c) and 0 < np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
+        # What is below the prior's last digit: the least change of coefficients that meets it.
+        c = c + lstsq(A, left, cond=1e-10, lapack_driver="gelsy")[0]
     return Solution(c, R, factors, [g.y - g.A @ c for g in groups])

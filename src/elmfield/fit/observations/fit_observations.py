@@ -122,9 +122,10 @@ def fit_observations(
     too_many = n_rows > MOST_ROWS or pictures > MOST_PICTURE_ROWS
     on_grid = positive or isinstance(settings, Oriented) or "operator" in kinds or too_many
     if not on_grid:
-        blended, sure, unresolved = fit_one_region(listed, values, domain, C, background is None)
         # There has to be enough for the spectrum of samples, and no row that these are poor at.
         may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
+        free = background is None
+        blended, sure, unresolved = fit_one_region(listed, values, domain, C, free, may)
         on_grid = may and unresolved >= MOST_UNRESOLVED
     if on_grid:
         field = _fit_grid(listed, values, settings, about, positive)
@@ -155,18 +156,20 @@ def _fit_grid(
         same = {k: getattr(settings, k) for k in ("cell", "overlap", "context")}
         own = replace(own, **same)
 
-    def encode(x: Floats, settings: Settings) -> Field:
+    def encode(x: Floats, settings: Settings, on: Domain = domain) -> Field:
         shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
-        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
+        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=on)
         return made(x.reshape(shape))
 
     system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
     observed = None
     x = grid_samples.kept(system, listed)
     if isinstance(settings, Oriented):
+        # Opposite borders of a picture differ: blurred into each other they leave an edge there.
+        plain = make_domain(domain.shape, dims=None, coords=None, periodic=())
 
         def denoise(z: Floats, level: float) -> Floats:
-            found = encode(z, replace(settings, denoise=level)).samples()
+            found = encode(z, replace(settings, denoise=level), plain).samples()
             return np.asarray(found).reshape(z.shape)
 
         x = grid_samples.alternate(system, denoise, x, positive=positive)

@@ -8,12 +8,13 @@ the posterior; no matrix of samples is formed.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
 from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
@@ -287,26 +288,37 @@ def make_system(
 
 def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     """The samples, (N, C); rows that are kept are corrected until they are."""
-    values = list(system.values)
+    x = system.solve(system.right(system.values), tolerance=1e-8)
     exact = [g for g, o in enumerate(observations) if o.is_exact]
-    x = system.solve(system.right(values), tolerance=1e-8)
-    for _ in range(20 if exact else 0):
-        worst = 0.0
-        for g in exact:
-            left = system.values[g] - system.maps[g].matmat(x)
-            worst = max(worst, float(np.abs(left).max() / (np.ptp(system.values[g]) or 1.0)))
-            values[g] = values[g] + left
-        if worst < 1e-10:
-            break
-        x = system.solve(system.right(values), start=x, tolerance=1e-10)
-    else:
-        if exact and worst > 1e-6:
-            warnings.warn(
-                f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
-                "they contradict each other, or need a finer grid. Give them a `noise`.",
-                RankWarning,
-                stacklevel=4,
-            )
+    if not exact:
+        return x
+    root, waves = np.sqrt(system.prior), system.waves
+    ends = np.cumsum([0, *(len(system.values[g]) for g in exact)])
+
+    def rows(v: Floats) -> Floats:
+        samples = waves.apply(root * v.reshape(-1, 1), back=True)
+        return np.concatenate([system.maps[g].matmat(samples) for g in exact])
+
+    def adjoint(u: Floats) -> Floats:
+        parts = zip(exact, pairwise(ends))
+        seen = sum(system.maps[g].rmatmat(u.reshape(-1, 1)[i:j]) for g, (i, j) in parts)
+        return np.asarray(root * waves.apply(np.asarray(seen)))
+
+    A = LinearOperator((int(ends[-1]), len(x)), rows, adjoint, dtype=np.float64)
+    y = np.concatenate([system.values[g] for g in exact])
+    for _ in range(3):  # the least change, by the prior, that meets them; again for its last digits
+        left = y - np.concatenate([system.maps[g].matmat(x) for g in exact])
+        for c in range(left.shape[1] if left.any() else 0):
+            v = lsqr(A, left[:, c], atol=1e-15, btol=1e-12, conlim=0, iter_lim=MOST_STEPS)[0]
+            x[:, c : c + 1] += waves.apply(root * v[:, None], back=True)
+    worst = float(np.abs(left).max() / (np.ptp(y) or 1.0))
+    if worst > 1e-6:
+        warnings.warn(
+            f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
+            "they contradict each other, or need a finer grid. Give them a `noise`.",
+            RankWarning,
+            stacklevel=4,
+        )
     return x
 
 
@@ -328,9 +340,7 @@ def alternate(
     right, z = system.right(system.values), x
     noise = [np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)]
     last = max(float(min(noise)), 1e-6)
-    drawn = system.error(np.random.default_rng(0))
-    first = 4 * max(float(np.sqrt(np.mean(drawn**2))), last)
-    for level in np.geomspace(first, last, 12):
+    for level in np.geomspace(max(float(np.std(x)), 4 * last), last, 12):
         z = denoise(x, float(level))
         weight = WEIGHT / level**2
         x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)

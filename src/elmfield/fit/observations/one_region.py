@@ -33,6 +33,8 @@ degrees. Heat with seven modes, 60 sensors: 300 left an error of 0.53, 520 of 0.
 STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 0.3)}
 """From the two likeliest of these priors the search sets out."""
 
+MET_LEVEL = 1e-4
+"""What the lowest functions may miss of rows that are kept, in parts of the prior."""
 
 LAW_LEVEL, LAW_PATIENCE = 1e-3, 6.0
 """How well equations hold while the prior is searched, in parts of it; and how much less likely,
@@ -147,11 +149,12 @@ def fit_one_region(
     domain: Domain,
     n_channels: int,
     free: bool,
+    may_be_grid: bool,
 ) -> tuple[Blended, RegionPosterior, float]:
     """The function of one region that the observations make likeliest; planes may be `free`.
 
     In index coordinates; how sure it is; and the part of its prior's variance that is finer than
-    the basis.
+    the basis: all, where rows that are to be kept are missed and samples of a grid may keep them.
     """
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
@@ -167,7 +170,10 @@ def fit_one_region(
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
     found = evidence.solve(groups, space, prior)
-    _tell(observations, groups, found, space)
+    missed = _missed(observations, groups, found)
+    if not (missed and may_be_grid):
+        for message in [*missed, *_undetermined(found, space)]:
+            warnings.warn(message, RankWarning, stacklevel=4)
     c = found.c.reshape(n_channels, -1).T if coupled else found.c
     partition = Partition.regular(
         domain.shape, domain.shape, 0, periodic=np.flatnonzero(domain.periodic)
@@ -178,7 +184,7 @@ def fit_one_region(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
     posterior = RegionPosterior(rows, space, found.factors, prior.amplitude, found.R)
-    return blended, posterior, space.unresolved(prior)
+    return blended, posterior, 1.0 if missed else space.unresolved(prior)
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -227,6 +233,11 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     if search.known:
         starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
     prior = search.likeliest(starts)
+    if np.any(prior.levels[exact & ~law] > MET_LEVEL) and n_exact <= space.n_functions:
+        # No noise, but detail that the lowest functions have not: all of them, fewer trials.
+        tight = [_tight(g) if k else g for g, k in zip(groups, exact & ~law)]
+        rough = [p._replace(scales=5 * p.scales, amplitude=start.amplitude) for p in starts[::3]]
+        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 40)
     if law.any():  # how well all functions can keep an equation, not only the lowest
         every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
@@ -239,29 +250,33 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     return prior._replace(levels=np.where(kept, evidence.KEPT_LEVEL, prior.levels))
 
 
-def _tell(
-    observations: list[Observation], groups: list[RowGroup], found: Solution, space: ProductPrior
-) -> None:
-    """Warn of rows that are not kept, and of what no row determines."""
+def _tight(g: RowGroup) -> RowGroup:
+    """Rows that are kept with a known, small noise: no prior's amplitude can raise it."""
+    unit = MET_LEVEL * float(np.sqrt(np.mean(g.y**2)))
+    return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
+
+
+def _missed(observations: list[Observation], groups: list[RowGroup], found: Solution) -> list[str]:
+    """What to say of rows that are not kept."""
+    said = []
     for o, g, r in zip(observations, groups, found.residuals):
         worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
         if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
             left = float(np.abs(r * g.unit[:, None]).max())
-            warnings.warn(
+            said.append(
                 f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
                 "contradict each other or other rows, or ask for more detail than the basis has. "
-                "Give them a `noise`.",
-                RankWarning,
-                stacklevel=5,
+                "Give them a `noise`."
             )
+    return said
+
+
+def _undetermined(found: Solution, space: ProductPrior) -> list[str]:
+    """What to say of levels and slopes that no row determines."""
     q = len(space.planes)
     free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
     names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
-    loose = [name for name, s in zip(names, free) if s > 0.5]
-    if loose and space.n_channels == 1:
-        warnings.warn(
-            f"no row determines {' or '.join(loose)} of the function: taken to be 0. Add a value "
-            "or a mean.",
-            RankWarning,
-            stacklevel=5,
-        )
+    loose = " or ".join(name for name, s in zip(names, free) if s > 0.5)
+    if not loose or space.n_channels > 1:
+        return []
+    return [f"no row determines {loose} of the function: taken to be 0. Add a value or a mean."]
