@@ -37,12 +37,6 @@ def rms(x):
     return float(np.sqrt(np.mean(np.asarray(x) ** 2)))
 
 
-def std(field, points):
-    """Deviations at points."""
-    index = field.domain.to_index(points, "raise")[0]
-    return np.sqrt(field.model.observed.variance(index)[:, 0])
-
-
 KERNEL = np.outer([1.0, 2, 1], [1.0, 3, 1])
 KINDS = {
     "values": lambda y, s: ob.values(s * POINTS, y),
@@ -231,7 +225,7 @@ class TestOneRegion:
         )
         assert rms(unknown(q) - wave(q)) < 1.2 * rms(known(q) - wave(q)) < 0.1
         for field in (known, unknown):
-            held = np.mean(np.abs(field(q) - wave(q)) < 1.645 * std(field, q))
+            held = np.mean(np.abs(field(q) - wave(q)) < 1.645 * field.std(q))
             assert held > 0.75  # one draw: errors of neighbours go together
 
     def test_the_posterior_agrees_with_itself(self):
@@ -283,8 +277,11 @@ class TestGrid:
         for matrix in (A, csr_matrix(A)):
             field = ef.fit_observations([ob.operator(matrix, y, noise=0.05)], shape=x.shape)
             assert rms(field.samples() - x) < 0.05
-        spread = np.sqrt(field.model.observed.on_grid([np.arange(24.0), np.arange(20.0)]))[..., 0]
-        assert np.mean(np.abs(field.samples() - x) < 1.645 * spread) > 0.7
+        held = np.abs(field.samples() - x) < 1.645 * field.resize(x.shape, quantity="std")
+        assert 0.7 < np.mean(held) < 0.99
+        at = np.array([[3.0, 4.0], [20.2, 11.7]])
+        drawn = field.draw(400, at)  # deviations in the unit of the values, whatever the fit's is
+        np.testing.assert_allclose(drawn.std(axis=0), field.std(at), rtol=0.2)
 
     def test_rows_that_are_kept(self):
         rng = np.random.default_rng(0)
@@ -344,6 +341,47 @@ class TestGrid:
         near = (slice(2, 23),) * 2
         assert rms((field.samples() - truth)[near]) < 0.3 * rms((guess - truth)[near])
         assert np.abs((field.samples() - guess)[35:, 45:]).max() < 0.5
+        spread = field.resize(truth.shape, quantity="std")
+        assert 0.01 < spread[near].mean() < 0.5 < spread[30:, 40:].mean() < 3
+
+    def test_a_background_that_is_unsure_somewhere_is_corrected_there(self):
+        # Many values at the left, few at the right: the second fit knows from the first.
+        rng = np.random.default_rng(2)
+        x = np.concatenate(
+            [rng.random((200, 2)) * [1, 0.5], rng.random((6, 2)) * [1, 0.5] + [0, 0.5]]
+        )
+        first = fit(ob.values(x, wave(x), noise=0.1), bounds=UNIT, shape=(20, 20))
+        new = rng.random((40, 2))
+        rows = ob.values(new, wave(new) + 0.1 * rng.standard_normal(40), noise=0.1)
+        both = fit(rows, background=first)
+        plain = fit(
+            rows, background=ef.fit(first.samples(), coords=[(np.arange(20) + 0.5) / 20] * 2)
+        )
+        q = rng.random((300, 2))
+        left = q[:, 1] < 0.5
+        change = [np.abs(f(q) - first(q)) for f in (both, plain)]
+        ratio = [c[~left].mean() / c[left].mean() for c in change]
+        assert ratio[0] > 2 * ratio[1]
+        assert both.std(q)[~left].mean() > 1.5 * both.std(q)[left].mean()
+
+    def test_detail_between_stations_counts_in_their_deviations(self):
+        rng = np.random.default_rng(0)
+        rough = rng.standard_normal((30, 30))
+        at = rng.permutation(np.stack(np.indices((30, 30)), -1).reshape(-1, 2))
+        background = ef.fit(np.zeros((30, 30)) + 0.001 * rough, ef.smooth(order=2.0))
+        y = rough[tuple(at[:250].T)] + 0.1 * rng.standard_normal(250)
+        field = fit(ob.values(at[:250].astype(float), y, noise=0.1), background=background)
+        q, held = at[250:].astype(float), rough[tuple(at[250:].T)]
+        assert 0.84 < np.mean(np.abs(field(q) - held) < 1.645 * field.std(q)) < 0.96
+
+    def test_deviations_are_not_kept_in_files_crops_and_channels(self, tmp_path):
+        y = np.stack([wave(POINTS), -wave(POINTS)], 1)
+        field = fit(ob.values(POINTS, y, noise=0.1), bounds=UNIT, shape=(12, 12))
+        assert field.std(OTHERS).shape == (60, 2)
+        ef.save(field, tmp_path / "a.elm")
+        for one in (ef.load(tmp_path / "a.elm"), field.crop([0.2, 0.2], [0.8, 0.8]), field[0]):
+            with pytest.raises(TypeError, match="fitted to observations"):
+                one.std([0.5, 0.5])
 
 
 class TestWhatIsRefused:

@@ -35,7 +35,10 @@ EXTENSION = 2.0
 
 
 class Prior(NamedTuple):
-    """A prior and noise levels: q, ω_0 of each axis, the amplitude a, τ of each group."""
+    """A prior and noise levels: q, ω_0 of each axis, the amplitude a, τ of each group.
+
+    Noise is ``a τ`` in units of a group; τ alone where it is known: what rows see beside it.
+    """
 
     power: float
     scales: Floats
@@ -64,6 +67,7 @@ class ProductPrior:
     periodic: tuple[bool, ...]
     n_channels: int = 1
     free: bool = True
+    tied: tuple[float, ...] = ()  # ω_0 of the axes in parts of one number; none: each its own
 
     @property
     def n_functions(self) -> int:
@@ -154,7 +158,7 @@ class RowGroup:
     unit : array, shape (n,)
         The noise of each row; where that is unknown, or 0, what the prior says of the row's size.
     is_known : bool
-        Whether the noise is known; else it is ``a τ unit``, with τ from the evidence.
+        Whether the noise is known; else τ comes from the evidence.
     is_exact, is_law, is_met : bool
         Rows to be kept; laws, which are no data; whether a basis can keep them.
     """
@@ -217,7 +221,7 @@ class Evidence:
         a = prior.amplitude if self.known else 1.0
         G, b, squares, logs, n = np.zeros_like(self.G[0]), np.zeros_like(self.b[0]), 0.0, 0.0, 0
         for i in np.flatnonzero(counted):
-            t = 1.0 if self.groups[i].is_known else a * prior.levels[i]
+            t = prior.levels[i] * (1.0 if self.groups[i].is_known else a)
             G += self.G[i] * (a / t) ** 2
             b += self.b[i] * (a / t**2)
             squares += self.yy[i] / t**2
@@ -242,20 +246,24 @@ class Evidence:
         """The likeliest prior near one, by Nelder and Mead's simplex."""
         from scipy.optimize import minimize
 
-        free = np.asarray([not g.is_known and not f for g, f in zip(self.groups, self.fixed)])
-        d, n = len(start.scales), int(free.sum())
+        free = ~np.asarray(self.fixed)
+        known = np.asarray([g.is_known for g in self.groups])[free]
+        ratios = np.asarray(self.space.tied or np.ones(len(start.scales)))
+        d = 1 if self.space.tied else len(ratios)
 
         def prior_of(x: Floats) -> Prior:
             x = np.clip(x, low, high)
             levels = start.levels.copy()
             levels[free] = np.exp(x[d + 2 :])
-            return Prior(float(x[0]), np.exp(x[1 : d + 1]), float(np.exp(x[d + 1])), levels)
+            scales = ratios * np.exp(x[1 : d + 1])
+            return Prior(float(x[0]), scales, float(np.exp(x[d + 1])), levels)
 
-        first = [start.power, *np.log(start.scales), np.log(start.amplitude)]
+        first = [start.power, *np.log(start.scales / ratios)[:d], np.log(start.amplitude)]
         x0 = np.asarray([*first, *np.log(start.levels[free])])
-        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *[np.log(LEAST_LEVEL)] * n])
-        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * n])
-        steps = np.asarray([1.0, *[0.7] * d, 1.5, *[-3.0] * n])
+        least = np.where(known, 0.0, np.log(LEAST_LEVEL))
+        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *least])
+        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * len(known)])
+        steps = np.asarray([1.0, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
@@ -291,7 +299,7 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
     from scipy.linalg import lstsq, qr, solve_triangular
 
     factors, a = space.factors(prior), prior.amplitude
-    t = [1.0 if g.is_known else a * l for g, l in zip(groups, prior.levels)]
+    t = [l * (1.0 if g.is_known else a) for g, l in zip(groups, prior.levels)]
     rows = [space.apply(factors, g.A) * (a / w) for g, w in zip(groups, t)]
     m, C = rows[0].shape[1], groups[0].y.shape[1]
     both = np.eye(m, m + C)

@@ -246,21 +246,23 @@ class DrawnPosterior(ObservedPosterior):
     deviations: Model = field(repr=False)
 
     @property
-    def _unit(self) -> Floats:
+    def _size(self) -> Floats:
         """Of a draw."""
         return np.asarray(self.deviations.scale / np.sqrt(self.deviations.n_channels))
 
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def parts(self, x: Floats, terms: Terms) -> Floats:
         """Draws at index coordinates x, (n, 1, number of draws)."""
         parts = terms or ((1.0, (0,) * x.shape[1]),)
         found = self.deviations.blended.partials(x, [order for _, order in parts])
         total = sum(c * np.asarray(f) for (c, _), f in zip(parts, found))
-        return np.asarray((total * self._unit)[:, None, :])
+        return np.asarray((total * self._size)[:, None, :])
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., 1) of values on the grid of index coordinates x."""
-        found = np.asarray(self.deviations.blended.on_grid(list(x))) * self._unit
-        return np.asarray((found**2).sum(axis=-1, keepdims=True))
+        if self.spread is not None:
+            return super().on_grid(x)
+        found = np.asarray(self.deviations.blended.on_grid(list(x))) * self._size
+        return np.asarray((found**2).sum(axis=-1, keepdims=True) / self.unit**2)
 
 
 def make_system(

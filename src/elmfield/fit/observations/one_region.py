@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -57,21 +57,44 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedPosterior(ABC):
-    """How sure a function is: what its values may deviate by, as a sum over r independent parts."""
+    """How sure a function is: what its values may deviate by, as a sum over r independent parts.
 
+    Parameters
+    ----------
+    unit : array, shape (C,) or (1,)
+        The unit of the fit that answers are in.
+    detail : float
+        Variance of what is finer than any row says.
+    spread : callable or None
+        Factors (n,) at index coordinates (n, d), by which deviations are larger.
+    """
+
+    unit: Floats = field(default_factory=lambda: np.ones(1))
+    detail: float = 0.0
+    spread: Callable[[Floats], Floats] | None = None
     calibration = Calibration()
     block = float("inf")
-    floor = np.zeros(1)
+
+    @property
+    def floor(self) -> Floats:
+        """Variance that places do not share, (C,) or (1,)."""
+        return np.asarray(self.detail / self.unit**2)
 
     @abstractmethod
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def parts(self, x: Floats, terms: Terms) -> Floats:
         """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
+
+    def half(self, x: Floats, terms: Terms = ()) -> Floats:
+        """The same in the unit of the fit."""
+        found = self.parts(x, terms) / self.unit[:, None]
+        return found if self.spread is None else found * self.spread(x)[:, None, None]
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
         found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
-        return np.concatenate(found)
+        return np.concatenate(found) + (0.0 if terms else self.floor)
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""
@@ -81,7 +104,7 @@ class ObservedPosterior(ABC):
 
     def joint(self, x: Floats) -> Floats:
         """Covariances of the first channel's values at places x, (n, n)."""
-        half = self.half(x, ())[:, 0]
+        half = self.half(x)[:, 0]
         return np.asarray(half @ half.T)
 
     def amplitudes(self, x: Floats) -> Floats:
@@ -113,7 +136,7 @@ class RegionPosterior(ObservedPosterior):
     amplitude: float
     R: Floats = field(repr=False)
 
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def parts(self, x: Floats, terms: Terms) -> Floats:
         """Rows at places times ``R⁻¹``, (n, C, m')."""
         from scipy.linalg import solve_triangular
 
@@ -151,7 +174,10 @@ def fit_one_region(
     free: bool,
     may_be_grid: bool,
 ) -> tuple[Blended, RegionPosterior, float]:
-    """The function of one region that the observations make likeliest; planes may be `free`.
+    """The function of one region that the observations make likeliest.
+
+    Planes are `free`, unless it corrects another: then axes share their scale, and known noise may
+    have more beside it, detail that no row resolves.
 
     In index coordinates; how sure it is; and the part of its prior's variance that is finer than
     the basis: all, where rows that are to be kept are missed and samples of a grid may keep them.
@@ -159,8 +185,9 @@ def fit_one_region(
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
     rows = rows_of(domain, model)
-    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1, free)
-    d = len(domain.shape)
+    d, each = len(domain.shape), n_channels if coupled else 1
+    tied = () if free else tuple((np.asarray(domain.shape) / np.mean(domain.shape)).tolist())
+    space = ProductPrior(model.shape, domain.periodic, each, free, tied)
     start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
     factors, groups = space.factors(start), []
     for o, y in zip(observations, values):
@@ -183,7 +210,14 @@ def fit_one_region(
     blended = Blended(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
-    posterior = RegionPosterior(rows, space, found.factors, prior.amplitude, found.R)
+    beside = [
+        (t**2 - 1) * float(np.mean(g.unit**2))
+        for o, g, t in zip(observations, groups, prior.levels)
+        if g.is_known and o.kind == "values"
+    ]
+    posterior = RegionPosterior(
+        rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0)
+    )
     return blended, posterior, 1.0 if missed else space.unresolved(prior)
 
 
@@ -221,12 +255,15 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         )  # no prior has a say
     small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
-    fixed = law | (exact & (n_exact < len(few) / 2))
+    known = np.asarray([g.is_known for g in groups])
+    fixed = law | (exact & (n_exact < len(few) / 2)) | (known & space.free)
     least = np.where(law, LAW_LEVEL, evidence.LEAST_LEVEL)
     search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [
         start._replace(
-            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, least, t)
+            power=p,
+            scales=w * np.asarray(space.tied or np.ones(len(start.scales))),
+            levels=np.where(known, 1.0, np.where(fixed, least, t)),
         )
         for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
     ]  # fmt: skip
