@@ -12,10 +12,12 @@ are of the processor. Functions, noise and places are drawn with the seeds that 
 """
 
 import importlib.util
+import os
 import resource
 import time
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from scipy.interpolate import CubicSpline, RBFInterpolator
@@ -25,7 +27,7 @@ import elmfield as ef
 from common import ROOT, main, record
 from elmfield import observe as ob
 
-DATA = ROOT.parent / "shared" / "data"
+DATA = Path(os.environ.get("ELMFIELD_DATA", ROOT.parent / "shared" / "data"))
 UNIT = ((0, 0), (1, 1))
 
 

@@ -271,7 +271,7 @@ class Model:
         with date_errors(self.labels.axes):
             domain = self.domain.crop(*corners)
         blended = self.blended.crop(domain.low, domain.high)
-        return replace(self, domain=domain, blended=blended, residual=None)
+        return replace(self, domain=domain, blended=blended, residual=None, observed=None)
 
     def channels(
         self, own: slice, *, channel_axis: int | None, data_range: float | None = None

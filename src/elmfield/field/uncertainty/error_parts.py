@@ -40,16 +40,20 @@ class ErrorParts(ABC):
 
     calibration = Calibration()
     block = float("inf")
-    floor = np.zeros(1)
+
+    @property
+    def floor(self) -> Floats:
+        """Variance that places do not share, (C,) or (1,)."""
+        return np.zeros(1)
 
     @abstractmethod
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def half(self, x: Floats, terms: Terms = ()) -> Floats:
         """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
         found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
-        return np.concatenate(found)
+        return np.concatenate(found) + (0.0 if terms else self.floor)
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""
@@ -59,7 +63,7 @@ class ErrorParts(ABC):
 
     def joint(self, x: Floats) -> Floats:
         """Covariances of the first channel's values at places x, (n, n)."""
-        half = self.half(x, ())[:, 0]
+        half = self.half(x)[:, 0]
         return np.asarray(half @ half.T)
 
     def amplitudes(self, x: Floats) -> Floats:
@@ -155,7 +159,7 @@ class LayerErrors(ErrorParts):
         free = np.asarray([self.factors(r)[2] for r in range(len(self.squares))])
         return np.asarray(np.sqrt(self.squares / np.maximum(free, 1e-9)))
 
-    def half(self, x: Floats, terms: Terms) -> "csr_array":
+    def half(self, x: Floats, terms: Terms = ()) -> "csr_array":
         """Parts (n, r) of values, or of sums of derivatives, at index coordinates x, (n, d)."""
         from scipy.sparse import csr_array  # 0.1 s, for who asks
 

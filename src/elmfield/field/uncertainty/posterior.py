@@ -53,12 +53,15 @@ class Evidence:
         The part of the noise's variance that is left in the samples.
     coding : float or None
         Root mean square of what coding lost; None where the residual of a fit says it.
+    observed : bool
+        Whether the field was fitted to observations: its samples are no data.
     """
 
     noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
     left: float = 1.0
     coding: float | None = None
+    observed: bool = False
 
     @classmethod
     def of_noise(cls, levels: Sequence[float], left: float, scale: Array) -> "Evidence":
@@ -203,6 +206,12 @@ def why_none(model: "Model") -> str | None:
         )
     if model.labels.classes:
         return "classes have no standard deviation; `means` tells which share each class has."
+    if model.evidence is not None and model.evidence.observed and model.observed is None:
+        return (
+            "this field was fitted to observations, and how sure it is was not kept: files, crops "
+            "and single channels do without, `positive` and oriented() do not tell. Ask the field "
+            "that fit_observations returned."
+        )
     if not _is_dense(model):
         return None
     if model.blended.is_scattered or model.residual is None:

@@ -24,6 +24,9 @@ LEAST_LEVEL = 1e-6
 KEPT_LEVEL = 1e-9
 """Noise, in parts of the prior, of rows that are kept."""
 
+NEARLY_KEPT = 1e-5
+"""Part of their size by which such rows may be missed before coefficients are corrected."""
+
 CORRECTIONS = 8
 """Times that rows which are kept are corrected for what the prior took from them."""
 
@@ -32,7 +35,10 @@ EXTENSION = 2.0
 
 
 class Prior(NamedTuple):
-    """A prior and noise levels: q, ω_0 of each axis, the amplitude a, τ of each group."""
+    """A prior and noise levels: q, ω_0 of each axis, the amplitude a, τ of each group.
+
+    Noise is ``a τ`` in units of a group; τ alone where it is known: what rows see beside it.
+    """
 
     power: float
     scales: Floats
@@ -61,6 +67,7 @@ class ProductPrior:
     periodic: tuple[bool, ...]
     n_channels: int = 1
     free: bool = True
+    tied: tuple[float, ...] = ()  # ω_0 of the axes in parts of one number; none: each its own
 
     @property
     def n_functions(self) -> int:
@@ -151,7 +158,7 @@ class RowGroup:
     unit : array, shape (n,)
         The noise of each row; where that is unknown, or 0, what the prior says of the row's size.
     is_known : bool
-        Whether the noise is known; else it is ``a τ unit``, with τ from the evidence.
+        Whether the noise is known; else τ comes from the evidence.
     is_exact, is_law, is_met : bool
         Rows to be kept; laws, which are no data; whether a basis can keep them.
     """
@@ -214,7 +221,7 @@ class Evidence:
         a = prior.amplitude if self.known else 1.0
         G, b, squares, logs, n = np.zeros_like(self.G[0]), np.zeros_like(self.b[0]), 0.0, 0.0, 0
         for i in np.flatnonzero(counted):
-            t = 1.0 if self.groups[i].is_known else a * prior.levels[i]
+            t = prior.levels[i] * (1.0 if self.groups[i].is_known else a)
             G += self.G[i] * (a / t) ** 2
             b += self.b[i] * (a / t**2)
             squares += self.yy[i] / t**2
@@ -229,34 +236,38 @@ class Evidence:
         rest = max(squares - float((z**2).sum()), 1e-12 * squares)
         return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
 
-    def likeliest(self, starts: Sequence[Prior]) -> Prior:
-        """The likeliest prior, searched from the best of some."""
+    def likeliest(self, starts: Sequence[Prior], most: int = 200) -> Prior:
+        """The likeliest prior, searched from the two best of some in `most` trials each."""
         found = sorted(starts, key=lambda p: self.score(p)[0])[:2]
-        best = [self.search(p) for p in found]
+        best = [self.search(p, most) for p in found]
         return min(best, key=lambda p: self.score(p)[0])
 
-    def search(self, start: Prior) -> Prior:
+    def search(self, start: Prior, most: int) -> Prior:
         """The likeliest prior near one, by Nelder and Mead's simplex."""
         from scipy.optimize import minimize
 
-        free = np.asarray([not g.is_known and not f for g, f in zip(self.groups, self.fixed)])
-        d, n = len(start.scales), int(free.sum())
+        free = ~np.asarray(self.fixed)
+        known = np.asarray([g.is_known for g in self.groups])[free]
+        ratios = np.asarray(self.space.tied or np.ones(len(start.scales)))
+        d = 1 if self.space.tied else len(ratios)
 
         def prior_of(x: Floats) -> Prior:
             x = np.clip(x, low, high)
             levels = start.levels.copy()
             levels[free] = np.exp(x[d + 2 :])
-            return Prior(float(x[0]), np.exp(x[1 : d + 1]), float(np.exp(x[d + 1])), levels)
+            scales = ratios * np.exp(x[1 : d + 1])
+            return Prior(float(x[0]), scales, float(np.exp(x[d + 1])), levels)
 
-        first = [start.power, *np.log(start.scales), np.log(start.amplitude)]
+        first = [start.power, *np.log(start.scales / ratios)[:d], np.log(start.amplitude)]
         x0 = np.asarray([*first, *np.log(start.levels[free])])
-        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *[np.log(LEAST_LEVEL)] * n])
-        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * n])
-        steps = np.asarray([1.0, *[0.7] * d, 1.5, *[-3.0] * n])
+        least = np.where(known, 0.0, np.log(LEAST_LEVEL))
+        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *least])
+        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * len(known)])
+        steps = np.asarray([1.0, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
-        options = {"maxfev": 200, "xatol": 0.02, "fatol": 0.02}
+        options = {"maxfev": most, "xatol": 0.02, "fatol": 0.02}
         options["initial_simplex"] = simplex[np.append(True, used)][:, used]
 
         def cost(part: Floats) -> float:
@@ -285,10 +296,10 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
 
     Rows that are kept are corrected for what the prior took from them.
     """
-    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg import lstsq, qr, solve_triangular
 
     factors, a = space.factors(prior), prior.amplitude
-    t = [1.0 if g.is_known else a * l for g, l in zip(groups, prior.levels)]
+    t = [l * (1.0 if g.is_known else a) for g, l in zip(groups, prior.levels)]
     rows = [space.apply(factors, g.A) * (a / w) for g, w in zip(groups, t)]
     m, C = rows[0].shape[1], groups[0].y.shape[1]
     both = np.eye(m, m + C)
@@ -300,9 +311,17 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
     R = both[:m, :m]
     z = solve_triangular(R, both[:m, m:])
     kept = [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]
-    B = np.concatenate([np.zeros((0, m)), *(rows[i] for i in kept)])
-    y = np.concatenate([np.zeros((0, C)), *(groups[i].y / t[i] for i in kept)])
-    for _ in range(CORRECTIONS if len(B) else 0):
-        z = z + solve_triangular(R, solve_triangular(R, B.T @ (y - B @ z), trans="T"))
+    if not kept:
+        c = space.coefficients(factors, a * z)
+        return Solution(c, R, factors, [g.y - g.A @ c for g in groups])
+    every = [g.A for g in groups], [g.y for g in groups], rows
+    A, y, B = (np.concatenate([x[i] for i in kept]) for x in every)
+    for _ in range(CORRECTIONS):
+        left = B.T @ (y / t[kept[0]] - B @ z)
+        z = z + solve_triangular(R, solve_triangular(R, left, trans="T"))
     c = space.coefficients(factors, a * z)
+    left = y - A @ c
+    if len(A) < len(c) and 0 < np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
+        # What is below the prior's last digit: the least change of coefficients that meets it.
+        c = c + lstsq(A, left, cond=1e-10, lapack_driver="gelsy")[0]
     return Solution(c, R, factors, [g.y - g.A @ c for g in groups])

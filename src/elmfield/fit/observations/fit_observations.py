@@ -1,21 +1,23 @@
 """`fit_observations`: a Field from rows of any kind."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from elmfield._array.backend import to_numpy
 from elmfield._array.checks import entries, per_axis, shown, sizes_of
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
 from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
 from elmfield.field import Field
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
-from elmfield.fit.observations.one_region import fit_one_region
+from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region
 from elmfield.fit.observations.rows import derivative_at, sample_maps
 from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
@@ -107,9 +109,15 @@ def fit_observations(
     sizes = [(len(o), 1 if o.kind == "divergence" else C) for o in listed]
     given = [o.values.reshape(len(o), -1) for o in listed]
     values = [np.broadcast_to(y, size).copy() for y, size in zip(given, sizes)]
+    spread = None
     if background is not None:
         _check_background(background, listed, C)
         values = [y - _seen(background, o) for o, y in zip(listed, values)]
+        spread = _spread(background, listed, domain)
+        if spread is not None:
+            size = [spread(domain.to_index(o.places, "nearest")[0]) for o in listed]
+            values = [y / a[:, None] for y, a in zip(values, size)]
+            listed = [replace(o, noise=np.asarray(o.sigma) / a) for o, a in zip(listed, size)]
     first = next((o.like for o in listed if o.like is not None), np.empty(0))
     data = [v.reshape(-1) for o, v in zip(listed, values) if o.kind not in ("equation", "lines")]
     about: dict[str, Any] = {
@@ -122,9 +130,10 @@ def fit_observations(
     too_many = n_rows > MOST_ROWS or pictures > MOST_PICTURE_ROWS
     on_grid = positive or isinstance(settings, Oriented) or "operator" in kinds or too_many
     if not on_grid:
-        blended, sure, unresolved = fit_one_region(listed, values, domain, C, background is None)
         # There has to be enough for the spectrum of samples, and no row that these are poor at.
         may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
+        free = background is None
+        blended, sure, unresolved = fit_one_region(listed, values, domain, C, free, may)
         on_grid = may and unresolved >= MOST_UNRESOLVED
     if on_grid:
         field = _fit_grid(listed, values, settings, about, positive)
@@ -133,8 +142,12 @@ def fit_observations(
         about |= {"blended": blended, "observed": sure, "settings": settings}
         field = Field(Model(offset=offset, scale=offset + 1, **about))
     if background is not None:
-        field = _add(background, field, about)
-    return field if type(first) is np.ndarray else Field(field.model.moved(first))
+        field = _add(background, field, about, spread)
+    model = replace(field.model, evidence=Evidence(observed=True))
+    if isinstance(own := model.observed, ObservedPosterior):
+        own = replace(own, unit=np.asarray(model.scale), spread=spread)
+        model = replace(model, observed=own)
+    return Field(model if type(first) is np.ndarray else model.moved(first))
 
 
 def _fit_grid(
@@ -155,18 +168,20 @@ def _fit_grid(
         same = {k: getattr(settings, k) for k in ("cell", "overlap", "context")}
         own = replace(own, **same)
 
-    def encode(x: Floats, settings: Settings) -> Field:
+    def encode(x: Floats, settings: Settings, on: Domain = domain) -> Field:
         shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
-        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
+        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=on)
         return made(x.reshape(shape))
 
     system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
     observed = None
     x = grid_samples.kept(system, listed)
     if isinstance(settings, Oriented):
+        # Opposite borders of a picture differ: blurred into each other they leave an edge there.
+        plain = make_domain(domain.shape, dims=None, coords=None, periodic=())
 
         def denoise(z: Floats, level: float) -> Floats:
-            found = encode(z, replace(settings, denoise=level)).samples()
+            found = encode(z, replace(settings, denoise=level), plain).samples()
             return np.asarray(found).reshape(z.shape)
 
         x = grid_samples.alternate(system, denoise, x, positive=positive)
@@ -213,12 +228,48 @@ def _seen(background: Field, o: Observation) -> Floats:
     return total
 
 
-def _add(background: Field, correction: Field, about: dict[str, Any]) -> Field:
+def _spread(
+    background: Field, listed: list[Observation], domain: Domain
+) -> Callable[[Floats], Floats] | None:
+    """How unsure a background is at index coordinates of a domain, in parts of its mean.
+
+    Corrections are larger in proportion. None where it was not fitted to observations, and where
+    rows are other than values of known noise.
+    """
+    if background.model.observed is None or any(
+        o.kind != "values" or o.sigma is None for o in listed
+    ):
+        return None
+
+    def unsure(points: Floats) -> Floats:
+        found = np.asarray(to_numpy(background.std(points, outside="nearest")))
+        return np.asarray(found.reshape(len(points), -1).mean(axis=1))
+
+    typical = unsure(np.concatenate([o.places for o in listed])).mean()
+
+    def spread(x: Floats) -> Floats:
+        points = [a.from_index(c) for a, c in zip(domain.axes, x.T)]
+        return np.asarray(np.maximum(unsure(np.stack(points, axis=1)) / typical, 1e-2))
+
+    return spread if typical > 0 else None
+
+
+def _add(
+    background: Field,
+    correction: Field,
+    about: dict[str, Any],
+    spread: Callable[[Floats], Floats] | None,
+) -> Field:
     """The field through the sums of both fields' samples, on the correction's grid."""
     domain: Domain = about["domain"]
     at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
     points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
-    total = np.asarray(background(points, outside="nearest")) + np.asarray(correction(points))
+    more = np.asarray(correction(points))
+    if spread is not None:
+        index = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), axis=-1)
+        a = spread(index.reshape(-1, len(domain.shape)).astype(float))
+        more = more * a.reshape(*domain.shape, *[1] * (more.ndim - len(domain.shape)))
+    total = np.asarray(background(points, outside="nearest")) + more
     settings = background.settings if isinstance(background.settings, Smooth) else Smooth()
     encode = Encoder(
         shape=total.shape, settings=settings, channel_axis=about["channel_axis"], domain=domain

@@ -8,20 +8,21 @@ the posterior; no matrix of samples is formed.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
 from scipy.optimize import minimize
-from scipy.sparse.linalg import LinearOperator
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field.model import Model
-from elmfield.field.uncertainty.error_parts import ErrorParts
 from elmfield.field.uncertainty.neighbours import Terms
 from elmfield.fit.observations.observation import Observation
+from elmfield.fit.observations.one_region import ObservedPosterior
 
 KEPT_NOISE = 1e-4
 """Noise of rows that are kept, in parts of the range of values, before they are corrected."""
@@ -234,7 +235,7 @@ def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnPosterior(ErrorParts):
+class DrawnPosterior(ObservedPosterior):
     """How sure a field of samples is: by draws of what they deviate by.
 
     Parameters
@@ -246,21 +247,23 @@ class DrawnPosterior(ErrorParts):
     deviations: Model = field(repr=False)
 
     @property
-    def _unit(self) -> Floats:
+    def _size(self) -> Floats:
         """Of a draw."""
         return np.asarray(self.deviations.scale / np.sqrt(self.deviations.n_channels))
 
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def parts(self, x: Floats, terms: Terms) -> Floats:
         """Draws at index coordinates x, (n, 1, number of draws)."""
         parts = terms or ((1.0, (0,) * x.shape[1]),)
         found = self.deviations.blended.partials(x, [order for _, order in parts])
         total = sum(c * np.asarray(f) for (c, _), f in zip(parts, found))
-        return np.asarray((total * self._unit)[:, None, :])
+        return np.asarray((total * self._size)[:, None, :])
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., 1) of values on the grid of index coordinates x."""
-        found = np.asarray(self.deviations.blended.on_grid(list(x))) * self._unit
-        return np.asarray((found**2).sum(axis=-1, keepdims=True))
+        if self.spread is not None:
+            return super().on_grid(x)
+        found = np.asarray(self.deviations.blended.on_grid(list(x))) * self._size
+        return np.asarray((found**2).sum(axis=-1, keepdims=True) / self.unit**2)
 
 
 def make_system(
@@ -288,26 +291,37 @@ def make_system(
 
 def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     """The samples, (N, C); rows that are kept are corrected until they are."""
-    values = list(system.values)
+    x = system.solve(system.right(system.values), tolerance=1e-8)
     exact = [g for g, o in enumerate(observations) if o.is_exact]
-    x = system.solve(system.right(values), tolerance=1e-8)
-    for _ in range(20 if exact else 0):
-        worst = 0.0
-        for g in exact:
-            left = system.values[g] - system.maps[g].matmat(x)
-            worst = max(worst, float(np.abs(left).max() / (np.ptp(system.values[g]) or 1.0)))
-            values[g] = values[g] + left
-        if worst < 1e-10:
-            break
-        x = system.solve(system.right(values), start=x, tolerance=1e-10)
-    else:
-        if exact and worst > 1e-6:
-            warnings.warn(
-                f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
-                "they contradict each other, or need a finer grid. Give them a `noise`.",
-                RankWarning,
-                stacklevel=4,
-            )
+    if not exact:
+        return x
+    root, waves = np.sqrt(system.prior), system.waves
+    ends = np.cumsum([0, *(len(system.values[g]) for g in exact)])
+
+    def rows(v: Floats) -> Floats:
+        samples = waves.apply(root * v.reshape(-1, 1), back=True)
+        return np.concatenate([system.maps[g].matmat(samples) for g in exact])
+
+    def adjoint(u: Floats) -> Floats:
+        parts = zip(exact, pairwise(ends))
+        seen = sum(system.maps[g].rmatmat(u.reshape(-1, 1)[i:j]) for g, (i, j) in parts)
+        return np.asarray(root * waves.apply(np.asarray(seen)))
+
+    A = LinearOperator((int(ends[-1]), len(x)), rows, adjoint, dtype=np.float64)
+    y = np.concatenate([system.values[g] for g in exact])
+    for _ in range(3):  # the least change, by the prior, that meets them; again for its last digits
+        left = y - np.concatenate([system.maps[g].matmat(x) for g in exact])
+        for c in range(left.shape[1] if left.any() else 0):
+            v = lsqr(A, left[:, c], atol=1e-15, btol=1e-12, conlim=0, iter_lim=MOST_STEPS)[0]
+            x[:, c : c + 1] += waves.apply(root * v[:, None], back=True)
+    worst = float(np.abs(left).max() / (np.ptp(y) or 1.0))
+    if worst > 1e-6:
+        warnings.warn(
+            f"rows that should hold exactly are missed by up to {worst:.1e} of their range: "
+            "they contradict each other, or need a finer grid. Give them a `noise`.",
+            RankWarning,
+            stacklevel=4,
+        )
     return x
 
 
@@ -329,9 +343,7 @@ def alternate(
     right, z = system.right(system.values), x
     noise = [np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)]
     last = max(float(min(noise)), 1e-6)
-    drawn = system.error(np.random.default_rng(0))
-    first = 4 * max(float(np.sqrt(np.mean(drawn**2))), last)
-    for level in np.geomspace(first, last, 12):
+    for level in np.geomspace(max(float(np.std(x)), 4 * last), last, 12):
         z = denoise(x, float(level))
         weight = WEIGHT / level**2
         x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)

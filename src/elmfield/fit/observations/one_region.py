@@ -1,6 +1,8 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
 import warnings
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -31,6 +33,8 @@ degrees. Heat with seven modes, 60 sensors: 300 left an error of 0.53, 520 of 0.
 STARTS = {"power": (2.0, 4.0), "scale": (1.5, 4.0, 12.0), "level": (1e-4, 1e-2, 0.3)}
 """From the two likeliest of these priors the search sets out."""
 
+MET_LEVEL = 1e-4
+"""What the lowest functions may miss of rows that are kept, in parts of the prior."""
 
 LAW_LEVEL, LAW_PATIENCE = 1e-3, 6.0
 """How well equations hold while the prior is searched, in parts of it; and how much less likely,
@@ -50,8 +54,41 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
     return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObservedPosterior(ErrorParts):
+    """How sure a function of observations is.
+
+    Parameters
+    ----------
+    unit : array, shape (C,) or (1,)
+        The unit of the fit that answers are in.
+    detail : float
+        Variance of what is finer than any row says.
+    spread : callable or None
+        Factors (n,) at index coordinates (n, d), by which deviations are larger.
+    """
+
+    unit: Floats = field(default_factory=lambda: np.ones(1))
+    detail: float = 0.0
+    spread: Callable[[Floats], Floats] | None = None
+
+    @property
+    def floor(self) -> Floats:
+        """Variance that places do not share, (C,) or (1,)."""
+        return np.asarray(self.detail / self.unit**2)
+
+    @abstractmethod
+    def parts(self, x: Floats, terms: Terms) -> Floats:
+        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
+
+    def half(self, x: Floats, terms: Terms = ()) -> Floats:
+        """The same in the unit of the fit."""
+        found = self.parts(x, terms) / self.unit[:, None]
+        return found if self.spread is None else found * self.spread(x)[:, None, None]
+
+
 @dataclass(frozen=True, eq=False)
-class RegionPosterior(ErrorParts):
+class RegionPosterior(ObservedPosterior):
     """How sure a function of one region is: the posterior of its coefficients.
 
     Parameters
@@ -70,7 +107,7 @@ class RegionPosterior(ErrorParts):
     amplitude: float
     R: Floats = field(repr=False)
 
-    def half(self, x: Floats, terms: Terms) -> Floats:
+    def parts(self, x: Floats, terms: Terms) -> Floats:
         """Rows at places times ``R⁻¹``, (n, C, m')."""
         from scipy.linalg import solve_triangular
 
@@ -106,17 +143,22 @@ def fit_one_region(
     domain: Domain,
     n_channels: int,
     free: bool,
+    may_be_grid: bool,
 ) -> tuple[Blended, RegionPosterior, float]:
-    """The function of one region that the observations make likeliest; planes may be `free`.
+    """The function of one region that the observations make likeliest.
+
+    Planes are `free`, unless it corrects another: then axes share their scale, and known noise may
+    have more beside it, detail that no row resolves.
 
     In index coordinates; how sure it is; and the part of its prior's variance that is finer than
-    the basis.
+    the basis: all, where rows that are to be kept are missed and samples of a grid may keep them.
     """
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
     rows = rows_of(domain, model)
-    space = ProductPrior(model.shape, domain.periodic, n_channels if coupled else 1, free)
-    d = len(domain.shape)
+    d, each = len(domain.shape), n_channels if coupled else 1
+    tied = () if free else tuple((np.asarray(domain.shape) / np.mean(domain.shape)).tolist())
+    space = ProductPrior(model.shape, domain.periodic, each, free, tied)
     start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
     factors, groups = space.factors(start), []
     for o, y in zip(observations, values):
@@ -126,7 +168,10 @@ def fit_one_region(
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
     found = evidence.solve(groups, space, prior)
-    _tell(observations, groups, found, space)
+    missed = _missed(observations, groups, found)
+    if not (missed and may_be_grid):
+        for message in [*missed, *_undetermined(found, space)]:
+            warnings.warn(message, RankWarning, stacklevel=4)
     c = found.c.reshape(n_channels, -1).T if coupled else found.c
     partition = Partition.regular(
         domain.shape, domain.shape, 0, periodic=np.flatnonzero(domain.periodic)
@@ -136,8 +181,15 @@ def fit_one_region(
     blended = Blended(
         partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
     )
-    posterior = RegionPosterior(rows, space, found.factors, prior.amplitude, found.R)
-    return blended, posterior, space.unresolved(prior)
+    beside = [
+        (t**2 - 1) * float(np.mean(g.unit**2))
+        for o, g, t in zip(observations, groups, prior.levels)
+        if g.is_known and o.kind == "values"
+    ]
+    posterior = RegionPosterior(
+        rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0)
+    )
+    return blended, posterior, 1.0 if missed else space.unresolved(prior)
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -174,18 +226,26 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         )  # no prior has a say
     small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
-    fixed = law | (exact & (n_exact < len(few) / 2))
+    known = np.asarray([g.is_known for g in groups])
+    fixed = law | (exact & (n_exact < len(few) / 2)) | (known & space.free)
     least = np.where(law, LAW_LEVEL, evidence.LEAST_LEVEL)
     search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [
         start._replace(
-            power=p, scales=np.full(len(start.scales), w), levels=np.where(fixed, least, t)
+            power=p,
+            scales=w * np.asarray(space.tied or np.ones(len(start.scales))),
+            levels=np.where(known, 1.0, np.where(fixed, least, t)),
         )
         for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
     ]  # fmt: skip
     if search.known:
         starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
     prior = search.likeliest(starts)
+    if np.any(prior.levels[exact & ~law] > MET_LEVEL) and n_exact <= space.n_functions:
+        # No noise, but detail that the lowest functions have not: all of them, fewer trials.
+        tight = [_tight(g) if k else g for g, k in zip(groups, exact & ~law)]
+        rough = [p._replace(scales=5 * p.scales, amplitude=start.amplitude) for p in starts[::3]]
+        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 40)
     if law.any():  # how well all functions can keep an equation, not only the lowest
         every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
@@ -198,29 +258,33 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     return prior._replace(levels=np.where(kept, evidence.KEPT_LEVEL, prior.levels))
 
 
-def _tell(
-    observations: list[Observation], groups: list[RowGroup], found: Solution, space: ProductPrior
-) -> None:
-    """Warn of rows that are not kept, and of what no row determines."""
+def _tight(g: RowGroup) -> RowGroup:
+    """Rows that are kept with a known, small noise: no prior's amplitude can raise it."""
+    unit = MET_LEVEL * float(np.sqrt(np.mean(g.y**2)))
+    return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
+
+
+def _missed(observations: list[Observation], groups: list[RowGroup], found: Solution) -> list[str]:
+    """What to say of rows that are not kept."""
+    said = []
     for o, g, r in zip(observations, groups, found.residuals):
         worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
         if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
             left = float(np.abs(r * g.unit[:, None]).max())
-            warnings.warn(
+            said.append(
                 f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
                 "contradict each other or other rows, or ask for more detail than the basis has. "
-                "Give them a `noise`.",
-                RankWarning,
-                stacklevel=5,
+                "Give them a `noise`."
             )
+    return said
+
+
+def _undetermined(found: Solution, space: ProductPrior) -> list[str]:
+    """What to say of levels and slopes that no row determines."""
     q = len(space.planes)
     free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
     names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
-    loose = [name for name, s in zip(names, free) if s > 0.5]
-    if loose and space.n_channels == 1:
-        warnings.warn(
-            f"no row determines {' or '.join(loose)} of the function: taken to be 0. Add a value "
-            "or a mean.",
-            RankWarning,
-            stacklevel=5,
-        )
+    loose = " or ".join(name for name, s in zip(names, free) if s > 0.5)
+    if not loose or space.n_channels > 1:
+        return []
+    return [f"no row determines {loose} of the function: taken to be 0. Add a value or a mean."]

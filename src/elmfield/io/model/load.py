@@ -180,7 +180,9 @@ class Reader:
         known = [found.left, found.coding, *(v for a in each for v in a)]
         said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        return Evidence(noise, amplitude, float(found.left), float(found.coding))
+        self.arrays.require(type(found.observed) is bool, "whether it was observed is not said")
+        own = float(found.left), float(found.coding), found.observed
+        return Evidence(noise, amplitude, *own)
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""

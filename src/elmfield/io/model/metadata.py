@@ -101,6 +101,7 @@ class EvidenceRecord:
     amplitude: list[float] | None = None
     left: float = 1.0
     coding: float = 0.0
+    observed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
