@@ -1,9 +1,10 @@
 """What would be released, built, checked, installed and tried: `make release-check`.
 
-Builds sdist and wheel twice and compares them, asks twine, and installs the wheel into clean
-environments of every Python that `PYTHONS` names and that is found here. In each: nothing is
-installed that was not asked for, the import is quick, the README's Python and the command line run.
-Then every extra alone, and all together. Needs git and pip's index; uses the standard library only.
+Renders the conda recipe, builds sdist and wheel twice and compares them, asks twine, and installs
+the wheel into clean environments of every Python that `PYTHONS` names and that is found here. In
+each: nothing is installed that was not asked for, the import is quick, the README's Python and the
+command line run. Then every extra alone, and all together. Needs git and pip's index; uses the
+standard library only.
 """
 
 import argparse
@@ -29,6 +30,9 @@ SLOWEST = 0.25  # processor seconds of the import, where NumPy's own takes
 NUMPY = 0.12  # as much; on a machine that is slower just now, as many times longer
 # torch is gigabytes with its libraries: `make test` has it pinned, and runs with it.
 EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - {"test", "judges", "docs", "torch"})
+TOOLS = ("build", "twine", "hatchling", "py-rattler-build")
+RECIPE = ROOT / "release" / "conda" / "recipe.yaml"
+RENDER = "import rattler_build as r, sys; r.Stage0Recipe.from_file(sys.argv[1]).render()"
 README = ("demo", "io", "show")  # what the README's blocks and commands use
 BROUGHT = {"pip", "setuptools", "wheel", "elmfield"}
 
@@ -199,13 +203,13 @@ def check_texts():
     )[1]
     if f"version: {version}\n" not in (ROOT / "CITATION.cff").read_text("utf-8"):
         sys.exit(f"failed: CITATION.cff is not of version {version}")
-    recipe = (ROOT / "release" / "conda" / "meta.yaml").read_text("utf-8")
-    if f'set version = "{version}"' not in recipe:
-        sys.exit(f"failed: release/conda/meta.yaml is not of version {version}")
+    recipe = RECIPE.read_text("utf-8")
+    if f'version: "{version}"' not in recipe:
+        sys.exit(f"failed: {RECIPE.name} is not of version {version}")
     needs = [re.sub(r"\[.*\]", "", r).replace(">=", " >=") for r in PROJECT["dependencies"]]
     for wanted in [*needs, *(f"{k} = {v}" for k, v in PROJECT["scripts"].items())]:
         if f"- {wanted}\n" not in recipe:
-            sys.exit(f"failed: release/conda/meta.yaml lacks {wanted!r}")
+            sys.exit(f"failed: {RECIPE.name} lacks {wanted!r}")
     run(sys.executable, ROOT / "changes" / "gather.py", "--check")
 
 
@@ -224,7 +228,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="elmfield-release-") as name:
         folder = Path(name)
         since = time.monotonic()
-        tools = environment(sys.executable, folder / "tools", "build", "twine", "hatchling")
+        tools = environment(sys.executable, folder / "tools", *TOOLS)
+        run(tools, "-c", RENDER, RECIPE)
+        told("the conda recipe renders", since)
+        since = time.monotonic()
         files, digests = built(tools, folder / "one")
         _, same = built(tools, folder / "two")
         if digests != same:

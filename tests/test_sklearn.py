@@ -1,6 +1,8 @@
 """Estimators predict what fields say; coefficients mean the same at every resolution."""
 
 import pickle
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,18 +73,31 @@ def test_coefficients_are_linear_and_come_back(shape, modes, rng):
     assert len(t.get_feature_names_out()) == C.shape[1]
 
 
-def test_coefficients_mean_the_same_at_every_resolution():
+@pytest.mark.parametrize(("samples", "off"), [("points", 0.01), ("means", 0.001)])
+def test_coefficients_mean_the_same_at_every_resolution(samples, off):
     def picture(n):  # means over pixels of one smooth function on the unit square
         x = (np.arange(8 * n) + 0.5) / (8 * n)
         fine = np.cos(2 * x)[:, None] + np.sin(3 * x)[None, :]
         return fine.reshape(n, 8, n, 8).mean(axis=(1, 3)).reshape(1, -1)
 
     found = [
-        FieldTransformer(shape=(n, n), modes=(6, 6)).fit(picture(n)).transform(picture(n))
+        FieldTransformer(shape=(n, n), modes=(6, 6), samples=samples).fit_transform(picture(n))
         for n in (6, 9, 12, 24)
     ]
     for other in found[1:]:
-        assert np.linalg.norm(other - found[0]) < 0.01 * np.linalg.norm(found[0])
+        assert np.linalg.norm(other - found[0]) < off * np.linalg.norm(found[0])
+
+
+@pytest.mark.slow
+def test_digits_are_classified_at_any_resolution():
+    pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("skimage")
+    page = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "gallery" / "digits.py"))
+    page["plt"].close("all")
+    right = {n: np.mean(rows, axis=0) for n, rows in page["right"].items()}
+    assert right[8][2] > right[8][0] - 0.01
+    for n in (6, 12):  # better than by pixels, resized linearly and cubically
+        assert right[n][2] > right[n][:2].max()
 
 
 def test_shapes_that_do_not_fit_are_refused(rng):

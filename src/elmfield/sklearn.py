@@ -9,8 +9,8 @@ import numpy as np
 from elmfield._array.checks import sizes_of
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import MissingExtraError
-from elmfield.fit import encoder
 from elmfield.fit.scattered.points import fit_points
+from elmfield.io.api import fit
 from elmfield.local.bases.axis_modes import axis_modes
 from elmfield.settings import smooth
 
@@ -117,6 +117,8 @@ class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Modes along each axis, smooth ones first; by default as many as samples.
     order : float
         Of the fields, and of the modes.
+    samples : {"points", "means"}
+        What the numbers are, as for :func:`elmfield.fit`; pixels of a camera are means.
 
     Examples
     --------
@@ -134,10 +136,12 @@ class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         shape: Sequence[int] | None = None,
         modes: Sequence[int] | None = None,
         order: float = 2.0,
+        samples: str = "points",
     ) -> None:
         self.shape = shape
         self.modes = modes
         self.order = order
+        self.samples = samples
 
     def fit(self, X: Array, y: object = None) -> "FieldTransformer":
         """Check that rows of X are arrays of the shape; there is nothing to learn."""
@@ -182,7 +186,6 @@ class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Rows as arrays of another shape, each the field of the first one seen there."""
         if shape == target:
             return rows
-        whole = (*shape, len(rows))
-        encode: Any = encoder(whole, smooth(order=self.order), channel_axis=-1)
-        field = encode(np.moveaxis(rows.reshape(-1, *shape), 0, -1))
+        values, settings = np.moveaxis(rows.reshape(-1, *shape), 0, -1), smooth(order=self.order)
+        field = fit(values, settings, channel_axis=-1, samples=self.samples)
         return np.moveaxis(np.asarray(field.resize(target)), -1, 0).reshape(len(rows), -1)

@@ -68,6 +68,22 @@ def test_cells_of_the_samples_are_the_fields_own_means():
     close(found, field.means(np.arange(13) - 0.5, np.arange(16) - 0.5), 1e-11)
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_integrals_over_boxes_are_the_fields_own(turn):
+    k, j, i = np.indices((4, 20, 24))
+    steps = {name: s * np.arange(n) for name, n, s in zip("kji", k.shape, (2.5, 1.5, 1.0))}
+    values = (k + 2) * np.cos(0.2 * j) + np.sin(0.15 * i * k)
+    scan = ef.fit(ef.Gridded(values=values, dims=tuple("kji"), coords=steps))
+    over, edges = ef.polygon_means(scan), np.array([3.0, 21.0])
+    box = np.array([[3.0, 2.0], [3.0, 17.0], [21.0, 17.0], [21.0, 2.0]])[::turn]
+    found = over.integral(box)
+    assert found.shape == (4,)
+    close(found / (18 * 15), scan.means(None, edges, np.array([2.0, 17.0])).reshape(4), 1e-5)
+    close(found, over(box)[0] * 18 * 15, 1e-9)
+    found = over.integral(box + np.array([0, 16.5]))  # samples cover half a sample beyond the last
+    close(found / (18 * 5), scan.means(None, edges, np.array([18.5, 23.5])).reshape(4), 1e-5)
+
+
 def globe(**options):
     lat, lon = np.arange(87, -90, -6.0), np.arange(0, 360, 6.0)
     f = np.sin(np.radians(lat))[:, None] ** 2 + np.cos(np.radians(lat))[:, None] * np.cos(

@@ -29,10 +29,15 @@ class RegularGridInterpolator:
             raise ValueError(f"The requested sample points xi have dimension {xi.shape[-1]}")
         low, high = (np.asarray([f(g) for g in self.grid]) for f in (np.min, np.max))
         is_nan, out = np.isnan(xi), (xi < low) | (xi > high)
-        if self.bounds_error and out.any():
-            k = int(np.argmax(out.reshape(-1, d).any(axis=0)))
+        if self.bounds_error and (out | is_nan).any():
+            k = int(np.argmax((out | is_nan).reshape(-1, d).any(axis=0)))
             raise ValueError(f"One of the requested xi is out of bounds in dimension {k}")
-        found = np.array(self.field(np.clip(np.where(is_nan, low, xi), low, high)))
+        place = np.clip(np.where(is_nan, low, xi), low, high)
+        if nu is not None and np.shape(nu) != (d,):
+            raise ValueError(f"`nu` must have {d} numbers, one for each axis")
+        along = [] if nu is None else np.repeat(np.arange(d), nu)
+        ask = (self.field, self.field.gradient, self.field.hessian)[len(along)]
+        found = np.array(ask(place))[(..., *along)]
         found[is_nan.any(axis=-1)] = np.nan
         if self.fill_value is not None:
             found[out.any(axis=-1)] = self.fill_value

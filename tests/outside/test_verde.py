@@ -21,7 +21,9 @@ class FieldGridder(verde.base.BaseGridder):
     def fit(self, coordinates, data, weights=None):
         coordinates = [np.ravel(c) for c in coordinates[:2]]
         self.region_ = verde.get_region(coordinates)
-        self.field_ = ef.fit_points(np.stack(coordinates, axis=-1), np.ravel(data))
+        weights = None if weights is None else np.ravel(weights)
+        x, is_noisy = np.stack(coordinates, axis=-1), weights is not None
+        self.field_ = ef.fit_points(x, np.ravel(data), weights=weights, denoise=is_noisy)
         return self
 
     def predict(self, coordinates):

@@ -313,6 +313,7 @@ class Field(AtPoints):
         """Integral over the box between two corners, a number or shape (C,); or its "std".
 
         Or over a `mask`, booleans of the samples' shape: over the cells of those that are True.
+        Over outlines: :func:`elmfield.polygon_means`.
 
         On a periodic axis the box may lie anywhere, across the end of the array too, and be as long
         as one period. Per second on axes of dates. Gauss-Legendre between the knots of windows and

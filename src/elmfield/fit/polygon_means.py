@@ -78,13 +78,38 @@ class PolygonMeans:
         covered : array, shape (...)
             Between 0 and 1.
         """
+        positive("min_coverage", min_coverage + 1e-300)
+        sums, area = self._sums(polygons)
+        values, inside = sums[..., : self.n_values], sums[..., self.n_values :]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            covered = np.clip(inside / area[..., None], 0, 1)
+            whole = np.where(covered > 1 - WHOLE_SLACK, area[..., None], inside)
+            means = np.where(covered >= min_coverage - 1e-9, values / whole, np.nan)
+        return self._shaped(means), covered.max(axis=-1)
+
+    def integral(self, polygons: Array) -> Array:
+        """Integrals over the part of polygons that samples cover, shaped as the means are.
+
+        Values times the units of the two axes; of latitude and longitude square degrees by area.
+        """
+        sums, area = self._sums(polygons)
+        return self._shaped(sums[..., : self.n_values] * np.sign(area)[..., None])
+
+    def _shaped(self, found: Floats) -> Floats:
+        """Numbers (..., n_values) with an axis for each of the field's other axes, and channels."""
+        every = enumerate(own_samples(self.source.domain))
+        others = [len(o) for k, o in every if k not in self.plane]
+        channels = [] if self.source.model.channel_axis is None else [self.source.model.n_channels]
+        return found.reshape((*found.shape[:-1], *others, *channels))
+
+    def _sums(self, polygons: Array) -> tuple[Floats, Floats]:
+        """Integrals (..., C) of S's channels, and areas (...); of one sign."""
         given = numbers("polygons", polygons)
         if given.ndim < 2 or given.shape[-1] != 2 or given.shape[-2] < 3:
             raise ValueError(
                 "`polygons` must have at least three corners of two coordinates each, shape "
                 f"(..., v, 2); got {given.shape}."
             )
-        positive("min_coverage", min_coverage + 1e-300)
         lead = given.shape[:-2]
         corners = self._closed(given.reshape(-1, *given.shape[-2:]))
         pieces, leaves = self._pieces(corners), self._leaves(corners)
@@ -94,15 +119,7 @@ class PolygonMeans:
             each = max(1, BATCH_POINTS // (some.shape[1] * pieces * NODES))
             for i, j in runs(len(own), each):
                 sums[own[i:j]], area[own[i:j]] = self._integrals(some[i:j], pieces)
-        values, inside = sums[:, : self.n_values], sums[:, self.n_values :]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            covered = np.clip(inside / area[:, None], 0, 1)
-            whole = np.where(covered > 1 - WHOLE_SLACK, area[:, None], inside)
-            means = np.where(covered >= min_coverage - 1e-9, values / whole, np.nan)
-        every = enumerate(own_samples(self.source.domain))
-        others = [len(o) for k, o in every if k not in self.plane]
-        channels = [] if self.source.model.channel_axis is None else [self.source.model.n_channels]
-        return means.reshape(*lead, *others, *channels), covered.max(axis=1).reshape(lead)
+        return sums.reshape(*lead, -1), area.reshape(lead)
 
     # --- borders -------------------------------------------------------------------------------
 
@@ -228,16 +245,17 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
     """Means of a field over polygons on two of its axes; see :class:`PolygonMeans`.
 
     Latitude and longitude if it has these, counted by area; else its y and x, or its last two axes.
-    What is made serves as many polygons as are asked.
+    What is made serves as many polygons as are asked, and is also for integrals over them.
 
     Examples
     --------
     >>> import numpy as np, elmfield as ef
     >>> y, x = np.indices((20, 30))
     >>> triangle = [[2.0, 3.0], [14.0, 3.0], [2.0, 15.0]]
-    >>> means, covered = ef.polygon_means(ef.fit(x + 2.0 * y))([triangle])
-    >>> round(float(means[0]), 9), round(float(covered[0]), 9)
-    (19.0, 1.0)
+    >>> over = ef.polygon_means(ef.fit(x + 2.0 * y))
+    >>> mean, covered = over(triangle)
+    >>> round(float(mean), 9), round(float(covered), 9), round(float(over.integral(triangle)), 9)
+    (19.0, 1.0, 1368.0)
     """
     of, dims = Field(of.model.shares), of.domain.dims
     if len(dims) < 2 or of.model.is_complex:

@@ -18,6 +18,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain import Axis, Domain
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
+from elmfield.field.adapters.affine import affine_of, checked_affine, codes_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.uncertainty.posterior import why_none
 from elmfield.show.pictures import MAPS, direction_lines
@@ -59,7 +60,7 @@ PARTS = ("magnitude", "phase", "real", "imaginary")
 def pairs_of(shape: Sequence[int], codes: str = "") -> list[tuple[int, int]]:
     """Rows and columns of every plane through axes of more than one sample; the usual one first.
 
-    Of a patient, whose first three axes run as `codes` say, that is the axial one; else it has the
+    Of a patient, whose first axes run as `codes` say, that is the axial one; else it has the
     last two axes.
     """
     pairs = list(combinations([k for k, n in enumerate(shape) if n > 1], 2))[::-1]
@@ -103,7 +104,7 @@ class Plane:
     ) -> "Plane":
         """Two axes, by default the usual ones; north up, samples as their steps have it.
 
-        `codes` say which way the first three axes run in a patient; empty if that is not known.
+        `codes` say which way the first axes run in a patient; empty if that is not known.
         """
         rows, columns = axes or pairs_of(domain.shape, codes)[0]
         shown = [domain.axes[k] for k in (rows, columns)]
@@ -187,11 +188,13 @@ class Scene:
 
     @cached_property
     def codes(self) -> str:
-        """Which way the first three axes run in a patient, as "RAS"; empty if that is not known."""
+        """Which way the first axes run in a patient, as "RAS"; empty if that is not known."""
+        labels, d = self.field.labels, len(self.field.shape)
         try:
-            return self.field.world.orientation
+            affine = checked_affine(affine_of(labels, d))
         except ValueError:
             return ""
+        return codes_of(affine, labels.space)[: labels.n_placed][:d]
 
     @cached_property
     def planes(self) -> "dict[tuple[float, ...], Scene]":

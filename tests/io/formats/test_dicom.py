@@ -233,3 +233,29 @@ def test_even_voxels_with_their_mask_lie_where_simpleitk_has_them(series, tmp_pa
     back = sitk.Resample(same, original, sitk.Transform(), sitk.sitkNearestNeighbor, 0)
     assert (sitk.GetArrayFromImage(back) == marked).mean() > 0.999
     assert scan.resize(spacing=1).shape == nibabel.load(tmp_path / "even.nii.gz").shape
+
+
+def test_a_single_slice_keeps_its_place(series, tmp_path):
+    sitk = pytest.importorskip("SimpleITK")
+    folder, _ = series
+    path = sorted(folder.iterdir())[3]
+    old = pydicom.dcmread(path)
+    place = np.array(old.ImagePositionPatient, float)
+    along = np.array(old.ImageOrientationPatient, float)
+    field = ef.fit(path)
+    ef.write(field, tmp_path / "half.dcm", scale=0.5)
+    made = pydicom.dcmread(tmp_path / "half.dcm")
+    assert_allclose(np.array(made.PixelSpacing, float), (2 * ROWS, 2 * COLUMNS))
+    moved = place + (along[3:] * ROWS + along[:3] * COLUMNS) / 2
+    assert_allclose(np.array(made.ImagePositionPatient, float), moved, atol=1e-6)
+    assert_allclose(np.array(made.ImageOrientationPatient, float), along, atol=1e-6)
+    for name in ("x.mha", "x.nii"):  # where ITK has the file itself
+        ef.write(field, tmp_path / name)
+        found, own = sitk.ReadImage(str(tmp_path / name)), sitk.ReadImage(str(path))
+        for at in ((0, 0, 0), (20, 11, 0)):
+            here = at if name == "x.mha" else (at[1], at[0], 0)  # NIfTI's first axis is the first
+            assert_allclose(
+                found.TransformIndexToPhysicalPoint(here),
+                own.TransformIndexToPhysicalPoint(at),
+                atol=1e-4,
+            )

@@ -48,6 +48,18 @@ def test_letters_say_what_lies_at_the_sides(affine):
         assert plane.letters[2] in "RA"  # seen from the feet; faces look to the left
 
 
+@pytest.mark.parametrize("affine", AFFINES)
+def test_a_plane_of_a_scan_has_the_letters_of_the_volume(affine):
+    samples = scan(affine, (6, 7, 8))
+    whole = scene_of(samples).planes
+    for k in range(3):
+        plane = scene_of(samples.pick(samples.dims[k], 2)).plane
+        a, b = sorted(j for j in range(3) if j != k)
+        same = next(s.plane for pair, s in whole.items() if set(pair) == {a, b})
+        assert (plane.name, plane.letters) == (same.name, same.letters)
+        assert plane.flipped == same.flipped
+
+
 def test_every_plane_shows_its_own_values(head):
     field = head.field
     for plane in head.json("/facts.json")["planes"]:

@@ -21,6 +21,9 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
+PLACE = {"ImagePositionPatient", "ImageOrientationPatient"}
+"""Elements that say where a slice lies."""
+
 SLICE_MAX_OFFSET = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
 
@@ -63,8 +66,14 @@ def _read_file(path: Path) -> Gridded:
     spacing = map(float, data.get("PixelSpacing", ()))
     sizes = values.shape[len(names) - 2 :]
     at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
+    affine = None
+    if len(names) == 2 and set(data.dir()) >= PLACE:  # its axes first, then that across it
+        affine = _affine([data], np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
     labels = Labels(
         align="areas",
+        affine=None if affine is None else affine.tolist(),
+        space="LPS",
+        n_placed=2,
         axes={name: AxisLabels(attrs={"units": "mm"}) for name in at},
         channels=ChannelLabels(name="colour"),
         header={"dicom": _header(data), "slope": slope, "shift": shift},
@@ -142,14 +151,13 @@ def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> li
 
 def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[int]]:
     """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
-    needed = {"ImagePositionPatient", "ImageOrientationPatient"}
-    if without := [d for d in slices if not needed <= set(d.dir())]:
+    if without := [d for d in slices if not set(d.dir()) >= PLACE]:
         raise UnreadableError(
             f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
-            f"({', '.join(sorted(needed))}). Read single files instead."
+            f"({', '.join(sorted(PLACE))}). Read single files instead."
         )
-    at = np.array([[float(v) for v in d.ImagePositionPatient] for d in slices])
-    along = np.array([float(v) for v in slices[0].ImageOrientationPatient])
+    at = np.array([d.ImagePositionPatient for d in slices], float)
+    along = np.array(slices[0].ImageOrientationPatient, float)
     depth = at @ np.cross(along[:3], along[3:])
     order = [int(i) for i in np.argsort(depth, kind="stable")]
     at, depth = at[order], depth[order]
@@ -197,7 +205,7 @@ def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
 def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
     """From slice, row and column to millimetres in DICOM's world space."""
     first = slices[0]
-    along = np.array([float(v) for v in first.ImageOrientationPatient])
+    along = np.array(first.ImageOrientationPatient, float)
     rows, columns = (float(s) for s in first.get("PixelSpacing", [1.0, 1.0]))
     affine = np.eye(4)
     if len(places) > 1:
@@ -262,21 +270,14 @@ def _write_file(samples: Gridded, path: Path) -> None:
     about = samples.labels.header
     data = _derive_header(about, path)
     values = _to_stored(samples, data, about)
-    start, step = grid_of(samples)
-    (r, c), (dr, dc) = start[-2:], step[-2:]
-    if "PixelSpacing" in data and not about.get("series"):
-        old = [float(s) for s in data.PixelSpacing]
-        if "ImagePositionPatient" in data and "ImageOrientationPatient" in data:
-            along = np.asarray([float(v) for v in data.ImageOrientationPatient])
-            place = np.asarray([float(v) for v in data.ImagePositionPatient])
-            place = place + along[:3] * c * old[1] + along[3:] * r * old[0]
-            data.ImagePositionPatient = _to_text(place)
-        data.PixelSpacing = _to_text([old[0] * dr, old[1] * dc])
     n = len(samples.dims)
-    if about.get("series"):
-        if n != 2:
-            raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
+    if about.get("series") and n != 2:
+        raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
+    if samples.labels.affine is not None:
         _set_position(data, *_steps(samples, path), 0)
+    elif "PixelSpacing" in data:
+        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
+        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
     shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
     data.Rows, data.Columns = shape[n - 2 : n]
     if n == 3:

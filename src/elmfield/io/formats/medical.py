@@ -153,9 +153,11 @@ def _to_simpleitk(samples: Gridded) -> Any:
     itk = need("SimpleITK", "itk", "images of SimpleITK")
     values, d = np.asarray(samples.channels_last), len(samples.dims)
     values = values.astype(np.uint8) if values.dtype == bool else values
+    affine = _affine_for_file(samples)
+    if d == 2 and samples.labels.affine is not None:  # one slice: a plane lies anywhere in the room
+        values, d, affine = values[None], 3, affine[:, [2, 0, 1, 3]]
     values = np.moveaxis(values, 3, 0) if d == 4 else values
     image = itk.GetImageFromArray(values, isVector=samples.channel_axis is not None)
-    affine = _affine_for_file(samples)
     n = min(d, 3)
     if samples.labels.affine is None:  # x of the room runs along the last axis, as in pictures
         affine[:n] = affine[:n][::-1]
