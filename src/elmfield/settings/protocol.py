@@ -85,13 +85,13 @@ Noise = float | bool | str | tuple[float, ...] | NoiseMap
 """Whether noise is taken out: a standard deviation, one for each channel or sample, "poisson"."""
 
 
-def parse_noise(given: object) -> Noise:
+def parse_noise(given: Array) -> Noise:
     """What a caller says about noise, checked."""
     if given is True or given is False or (isinstance(given, str) and given == "poisson"):
         return given
     if is_number(given) and given > 0:
         return given
-    if not isinstance(given, (str, bytes)) and np.ndim(given) > 0:  # type: ignore[arg-type]
+    if not isinstance(given, (str, bytes)) and np.ndim(given) > 0:
         levels = np.asarray(to_numpy(given))
         levels = levels.astype(np.float64) if levels.dtype.kind in "iuf" else np.zeros(1)
         if levels.size and np.isfinite(levels).all() and (levels > 0).all():
