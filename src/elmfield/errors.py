@@ -3,6 +3,9 @@
 What to do about each: the page `errors` of the site, docs/errors.md.
 """
 
+from importlib import import_module
+from types import ModuleType
+
 
 class OutsideDomainError(ValueError):
     """A query lies outside the box on which the field is defined.
@@ -51,4 +54,13 @@ class StoreVersionError(StoreError):
 
 
 class MissingExtraError(ImportError):
-    """A file format needs a package that is not installed."""
+    """Something needs a package that is not installed; the message names the extra."""
+
+
+def need(package: str, extra: str, purpose: str) -> ModuleType:
+    """An optional package; MissingExtraError, naming the extra, if it is not installed."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        name, advice = package.split(".")[0], f"pip install 'elmfield[{extra}]'"
+        raise MissingExtraError(f"{purpose} needs {name}; {advice}.") from error

@@ -63,7 +63,7 @@ def _function() -> Any:
     return Known
 
 
-def _wanted(orders: list[Order], d: int, plain: Any) -> list[Order]:
+def _wanted(orders: list[Order], d: int, plain: object) -> list[Order]:
     """Return the orders with one derivative more than these; none beyond what is known."""
     if plain is not None and max(map(sum, orders)) >= MAX_KNOWN_ORDER:
         return []
@@ -75,11 +75,11 @@ def _raised(a: Order, k: int) -> Order:
     return tuple(i + (l == k) for l, i in enumerate(a))
 
 
-Linear = Callable[[Any], Any]
+Linear = Callable[[Array], Array]
 """A linear function of NumPy arrays."""
 
 
-def apply_linear(apply: Linear, adjoint: Linear, x: Array, known: Any = None) -> Array:
+def apply_linear(apply: Linear, adjoint: Linear, x: Array, known: Array = None) -> Array:
     """Return ``apply(x)``, computed by NumPy, of a tensor that torch tracks.
 
     `adjoint` maps gradients by the result to gradients by x. `known` is the result, where it has
@@ -110,7 +110,7 @@ def _linear_function() -> Any:
     return LinearMap
 
 
-def recompute(function: Callable[..., Any], *x: Array) -> Any:
+def recompute(function: Callable[..., Array], *x: Array) -> Array:
     """Return ``function(*x)``; intermediates are computed again for gradients instead of stored."""
     if not any(map(requires_grad, x)):
         return function(*x)

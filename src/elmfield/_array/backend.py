@@ -41,7 +41,7 @@ def is_sliced(x: object) -> bool:
     return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
 
 
-def load_dask(x: Any) -> Any:
+def load_dask(x: Array) -> Array:
     """`x`, and an array that is still to be computed (Dask's) as NumPy's."""
     return np.asarray(x) if compat.is_dask_array(x) else x
 
@@ -273,7 +273,7 @@ def to_device(x: Array, name: object) -> Array:
         raise ValueError(f"`device` {shown(name)} cannot be used here: {problem}") from problem
 
 
-def move_to(x: Array, where: Any) -> Array:
+def move_to(x: Array, where: object) -> Array:
     """`x` where `where` says: on a device, in NumPy, or in the library and device of an array."""
     if is_array(where):
         return move(x, where)

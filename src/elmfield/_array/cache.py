@@ -97,7 +97,7 @@ def _read(path: Path, name: str, like: Array) -> Arrays | None:
     return None
 
 
-def _write_whole(path: Path, name: str, host: dict[str, Any]) -> None:
+def _write_whole(path: Path, name: str, host: Arrays) -> None:
     """The file, whole or not at all: two processes may write the same one."""
     import tempfile  # 10 ms that a mere import need not wait
 

@@ -80,14 +80,14 @@ def entries(v: object) -> tuple[Any, ...] | None:
     return tuple(v) if getattr(v, "ndim", 1) == 1 else None
 
 
-def by_name(name: str, v: Any) -> dict[Any, Any]:
+def by_name(name: str, v: object) -> dict[Any, Any]:
     """What a mapping says of each of its keys; nothing for None."""
     if v is not None and not is_mapping(v):
         raise TypeError(f"`{name}` must be a mapping by the names of axes; got {shown(v)}.")
     return {} if v is None else dict(v)
 
 
-def array(name: str, v: Any) -> NDArray[Any]:
+def array(name: str, v: object) -> NDArray[Any]:
     """`v` as a NumPy array, if its rows are equally long."""
     try:
         return np.asarray(v)
@@ -97,7 +97,7 @@ def array(name: str, v: Any) -> NDArray[Any]:
         ) from None
 
 
-def numbers(name: str, v: Any) -> NDArray[np.float64]:
+def numbers(name: str, v: object) -> NDArray[np.float64]:
     """`v` as an array in float64, if it holds real numbers."""
     found = array(name, v)
     if found.dtype.kind not in "biuf":
@@ -174,7 +174,7 @@ USUAL_EFFORT = 5
 """Of coding with loss, from 1, fast, to 9, small."""
 
 
-def check_effort(effort: Any) -> None:
+def check_effort(effort: object) -> None:
     """Raise unless `effort` is a whole number from 1 to 9."""
     if not is_integer(effort) or not 1 <= int(effort) <= 9:
         raise ValueError(f"`effort` must be a whole number from 1 to 9; got {effort!r}.")

@@ -114,7 +114,7 @@ def with_less_memory(work: F) -> F:
                     "`memory_limit`, or give the work in smaller parts."
                 ) from second
 
-    return careful  # type: ignore[return-value]
+    return cast(F, careful)
 
 
 # --- threads --------------------------------------------------------------------------------------
@@ -217,9 +217,8 @@ def pays(work: int) -> bool:
 def were_compiled() -> bool:
     """Whether numba has compiled these very loops before, and kept them."""
     module, name = LAST_LOOP
-    kept = getattr(getattr(import_module(module), name), "_cache", None)
     try:
-        return bool(kept._cache_file._load_index())  # type: ignore[union-attr]
+        return bool(getattr(import_module(module), name)._cache._cache_file._load_index())
     except (AttributeError, OSError):  # another numba, or no folder to keep them in
         return False
 

@@ -7,10 +7,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any
+from io import TextIOWrapper
 
 import click
 
@@ -86,8 +85,8 @@ def _in_one_line(text: str) -> str:
 def _speak_plainly() -> None:
     """Let terminals that know few letters show the others by number, and warnings be sentences."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, ValueError):  # what a test or a notebook put there
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(stream, TextIOWrapper):  # else what a test or a notebook put there
+            stream.reconfigure(errors="backslashreplace")
     if not sys.warnoptions:
 
         def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -113,7 +112,7 @@ class _Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run a command; click takes every broken pipe for that of the output, and says nothing."""
         try:
             return super().invoke(ctx)

@@ -188,7 +188,7 @@ def compare(
         if errors is not None:
             errors[slab] = gap
     n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "psnr_db": score.psnr(),
         "mae": score.moduli / max(1, score.count),
         "rmse": math.sqrt(score.mean_square),
@@ -214,7 +214,7 @@ def compare(
     if picture is not None and errors is not None:
         write_atomically(picture, png(colourise(to_plane(errors, -1, np.max), "error")))
         facts["map"] = str(picture)
-    said = {**facts, "bytes": terminal.in_bytes(facts["bytes"])}
+    said = {**facts, "bytes": terminal.in_bytes(size)}
     rows = {name: form.format(said[key]) for key, (name, form) in ROWS.items() if key in said}
     terminal.report(facts, rows, as_json=as_json)
 

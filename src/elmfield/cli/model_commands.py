@@ -75,7 +75,7 @@ STREAMED_MIN_BYTES = 1 << 27
 def fit(
     input: Path | None,
     observations: Path | None,
-    spacing: Any,
+    spacing: float | tuple[float, ...] | None,
     output: Path,
     files: terminal.SampleOptions,
     memory: int | None,

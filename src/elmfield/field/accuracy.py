@@ -305,7 +305,7 @@ def thumbnail_html(field: "Field") -> str:
     return data and f'<img src="data:image/png;base64,{data}" alt="{escape(repr(field))}">'
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: Array) -> str:
     if np.ndim(value) == 0:
         return FORMATS.get(name, "{}").format(value)
     if name in ("samples", "samples of the whole", "cells"):
@@ -317,7 +317,7 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
     """Sizes, ranks and errors of a field; see `Field.report`."""
     sizes = tuple(map(len, own_samples(model.domain)))
     n_samples = math.prod(sizes) * int(model.offset.shape[0])
-    rows: dict[str, Any] = {"samples": sizes}
+    rows: dict[str, object] = {"samples": sizes}
     if sizes != model.shape:
         rows["samples of the whole"] = model.shape
     rows |= {

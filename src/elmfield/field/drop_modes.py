@@ -112,6 +112,10 @@ class Ledger:
             left[group.regions] = to_numpy(xp.sum(xp.astype(out, xp.float64), axis=(1, 2)))
         return left
 
+    def loses(self, most: float, kept: list[Array]) -> bool:
+        """Whether more energy than `most` is dropped."""
+        return bool(self.dropped(kept).sum() > most)
+
     def apply(self, kept: list[Array]) -> Blended:
         """The function with only the kept modes."""
         groups = []
@@ -228,8 +232,7 @@ def _modes_for_psnr(ledger: Ledger, samples: Samples, psnr: float) -> list[Array
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
     ask, best = 1.0, ledger.choose(0.0)
     for _ in range(8 if allowed > 0 else 0):
-        most = ask * allowed * boxes
-        kept, _ = _bisect_price(ledger, lambda k, most=most: ledger.dropped(k).sum() > most)  # type: ignore[misc]
+        kept, _ = _bisect_price(ledger, partial(ledger.loses, ask * allowed * boxes))
         mse = errors(samples, ledger.apply(kept))[0]
         if mse <= allowed:
             best = kept

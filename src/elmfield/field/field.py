@@ -154,7 +154,7 @@ class Field(AtPoints):
         return errors_by_cell(self.model, samples)
 
     @outside_torch_modes()
-    def weights(self, region: int | None = None, *, new: Array | None = None) -> Any:
+    def weights(self, region: int | None = None, *, new: Array | None = None) -> Array:
         """Output weights α of one region's hidden neurons, shape (m,) or (m, C).
 
         The local model is ``offset + Σ_j α_j h_j(t)``, in local coordinates t. Without a region,
@@ -186,7 +186,7 @@ class Field(AtPoints):
         """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C)."""
         return covariance_at_points(self.model, points)
 
-    def draw(self, n: int, points: Array | None = None, *, seed: int = 0) -> Any:
+    def draw(self, n: int, points: Array | None = None, *, seed: int = 0) -> Array:
         """`n` functions from the posterior, as Fields, or as values at points, shape (n, ...).
 
         Their mean is the field and their spread its `std`; the same `seed` gives the same.
@@ -233,8 +233,8 @@ class Field(AtPoints):
         self, shape: int | Sequence[int] | None = None, *,
         scale: float | Sequence[float] | None = None, spacing: Spacings | None = None,
         window: Coords | None = None, align: str = "areas", quantity: str = "value",
-        dtype: DType = None, antialias: bool = True, missing: Missing = None, chunks: Any = None,
-    ) -> Any:  # fmt: skip
+        dtype: DType = None, antialias: bool = True, missing: Missing = None, chunks: object = None,
+    ) -> Array:  # fmt: skip
         """The field at another number of samples, each standing for an equal part of the domain.
 
         Sample j of n' sits at ``(j + 1/2) n / n' - 1/2``, as in `skimage.transform.resize`.
@@ -265,7 +265,9 @@ class Field(AtPoints):
             return to_dask(lazy, chunks)
         return gridded(self.model, at.in_turn(x), dtype, quantity, gaps=gaps, boxes=boxes)
 
-    def samples(self, *, dtype: DType = None, missing: Missing = None, chunks: Any = None) -> Any:
+    def samples(
+        self, *, dtype: DType = None, missing: Missing = None, chunks: object = None
+    ) -> Array:
         """The samples: an array like the one fitted, or what a crop has of it.
 
         Without a target, denoising or the paper's least squares these are what was given, bit for
@@ -281,7 +283,7 @@ class Field(AtPoints):
     def means(
         self, *edges: Array | Mapping[str, Array] | None, mask: Array | None = None,
         covered: bool = False, quantity: str = "value", missing: Missing = None,
-    ) -> Any:  # fmt: skip
+    ) -> Array:  # fmt: skip
         """Means over the boxes between edges: the integral over each, divided by its volume.
 
         `edges` ascend; n + 1 edges make n boxes. Axes given as None, or left out of a mapping by
@@ -329,7 +331,7 @@ class Field(AtPoints):
         return (std_of_integral if std else over_boxes.integral_between)(self.model.shares, *ends)
 
     def warp(
-        self, transform: Any, shape: Sequence[int] | None = None, *, antialias: bool = True,
+        self, transform: object, shape: Sequence[int] | None = None, *, antialias: bool = True,
         outside: str = "nan", fill: float | None = None, dtype: DType = None,
         missing: Missing = None,
     ) -> Array:  # fmt: skip
@@ -358,8 +360,8 @@ class Field(AtPoints):
 
     def interp(
         self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "raise",
-        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
-    ) -> Any:  # fmt: skip
+        missing: Missing = None, std: bool = False, chunks: object = None, **coords_by_name: Any,
+    ) -> Array:  # fmt: skip
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
         At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes' own
@@ -379,7 +381,7 @@ class Field(AtPoints):
     def plot(
         self, coords: Coords | None = None, *, quantity: str = "value", std: bool = False,
         ax: Any = None, **options: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Array:  # fmt: skip
         """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
 
         A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
@@ -429,7 +431,7 @@ class Field(AtPoints):
         )  # fmt: skip
         return Field(keep_less(self.model, target))
 
-    def to(self, where: Any) -> "Field":
+    def to(self, where: object) -> "Field":
         """The same field at `where`: "numpy", a device of torch as "cpu", or where an array is."""
         return Field(self.model.moved(where))
 

@@ -17,7 +17,7 @@ from elmfield._array.checks import choice, is_mapping, shown, whole
 from elmfield._array.progress import silent
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers, Progress
-from elmfield.errors import MissingExtraError
+from elmfield.errors import need
 from elmfield.field.blend.means import means_over
 from elmfield.field.blend.points import DERIVATIVES, magnitude
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -317,25 +317,20 @@ class LazyGrid:
         return values[(*whole, *key[len(head) :])]
 
 
-def to_dask(lazy: LazyGrid, chunks: Any) -> Any:
+def to_dask(lazy: LazyGrid, chunks: Array) -> Array:
     """The values as a Dask array; by default in chunks that match the tiles of its samples."""
-    try:
-        import dask.array as da
-    except ImportError as error:
-        raise MissingExtraError("lazy arrays need Dask; pip install 'elmfield[dist]'.") from error
+    da = need("dask.array", "dist", "a lazy array")
     if chunks is None or (is_mapping(chunks) and not chunks):
         n = lazy.ndim - len(lazy.tail)
         chunks = (*matching(lazy.model, lazy.shape[:n]), *lazy.tail)
     try:
-        normalize: Any = da.core.normalize_chunks
-        chunks = normalize(chunks, lazy.shape, dtype=lazy.dtype)
+        chunks = da.core.normalize_chunks(chunks, lazy.shape, dtype=lazy.dtype)
     except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise ValueError(
             f"`chunks` must be what dask.array takes for shape {lazy.shape}; got "
             f"{shown(chunks)}: {error}"
         ) from error
-    from_array: Any = da.from_array
-    return from_array(lazy, chunks=chunks, asarray=False, fancy=False, name=False)
+    return da.from_array(lazy, chunks=chunks, asarray=False, fancy=False, name=False)
 
 
 def matching(model: "Model", shape: tuple[int, ...]) -> tuple[int, ...]:

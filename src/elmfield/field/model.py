@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ class Model:
     labels: Labels = field(default_factory=Labels, repr=False)
     observed: PosteriorPart | None = field(default=None, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The parameters: what was only computed to be fast is not sent to other processes."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
@@ -313,7 +312,7 @@ class Model:
         return replace(one, labels=labels)
 
     @outside_torch_modes()
-    def moved(self, where: Any) -> "Model":
+    def moved(self, where: object) -> "Model":
         """The same with all that depends on samples at `where`: a device, "numpy", an array."""
         like = move_to(self.offset, where)
         groups = tuple(g.moved(like) for g in self.blended.groups)

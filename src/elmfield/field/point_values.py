@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -364,7 +364,7 @@ def _evaluate(
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
 
-def _value_at_one(model: "Model", points: object) -> Any:
+def _value_at_one(model: "Model", points: object) -> Array:
     """The value at one point of NumPy's inside the domain, by a short way; None for all else.
 
     Checks and conversions of general queries take ten times as long as the value itself.
@@ -397,7 +397,7 @@ class AtPoints:
 
     model: "Model"
 
-    def __array__(self, dtype: DType = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         """Refuse to be an array: NumPy would make one of a single object."""
         raise TypeError(
             f"a {type(self).__name__} is a function, not an array. Ask for its values at points, "

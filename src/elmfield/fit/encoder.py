@@ -138,7 +138,7 @@ class Encoder:
         self.shape, self.channel_axis = shape, channel_axis
         self.settings, self.domain = settings, domain
         self._cut = partition and replace(partition, spacings=domain.spacings)
-        self.read: Callable[[Any], Any] | None = None
+        self.read: Callable[[Array], Array] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
         self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
@@ -311,7 +311,7 @@ class Encoder:
         self,
         frames: Array | Sequence[Array],
         *,
-        mask: Array | Sequence[Any] | None = None,
+        mask: Array | Sequence[Array] | None = None,
         progress: Progress | bool = False,
     ) -> list[Any]:
         """A list of Fields, one for each array, from one matrix product; nested for several axes.
@@ -357,7 +357,7 @@ class Encoder:
             for own in each
         ]
 
-    def _one_by_one(self, frames: Array, mask: Any, progress: Progress | bool) -> list[Field]:
+    def _one_by_one(self, frames: Array, mask: Array, progress: Progress | bool) -> list[Field]:
         """Fields of frames that cannot be fitted as channels of one array."""
         T = frames.shape[0]
         if mask is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import horizontal, unit_vectors
+from elmfield.field.coordinates.labels import Attrs
 
 if TYPE_CHECKING:
     import xarray
@@ -80,7 +81,7 @@ def crs_of(da: "XArray") -> str | None:
     named = [a.attrs.get("grid_mapping") or a.encoding.get("grid_mapping") for a in (da, *arrays)]
     for name in (*(str(n).split(":")[0] for n in named if n), "spatial_ref", "crs"):
         known = name in da.coords or (hasattr(da, "data_vars") and name in da)
-        told: Mapping[str, Any] = da[name].attrs if known else {}
+        told: Mapping[str, object] = da[name].attrs if known else {}
         for key in ("crs_wkt", "spatial_ref"):
             if told.get(key):
                 return str(told[key])
@@ -91,9 +92,7 @@ def crs_of(da: "XArray") -> str | None:
     return None
 
 
-def map_axes(
-    names: Sequence[str], attrs: Mapping[str, Mapping[str, Any]]
-) -> tuple[str, str] | None:
+def map_axes(names: Sequence[str], attrs: Mapping[str, Attrs]) -> tuple[str, str] | None:
     """Which names are y and x of a map: latitude and longitude, or what attributes say; or None."""
     told = {n: attrs.get(n, {}) for n in names}
     if (pair := horizontal(list(told), told)) is not None:
@@ -210,7 +209,7 @@ def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Arra
 
 
 def kind_of_samples(
-    told: object, dims: Sequence[str], attrs: Mapping[str, Mapping[str, Any]], times: Sequence[str]
+    told: object, dims: Sequence[str], attrs: Mapping[str, Attrs], times: Sequence[str]
 ) -> str:
     """Whether CF's ``cell_methods`` say that samples are means over their cells, on every axis.
 

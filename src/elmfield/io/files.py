@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 from elmfield._array.checks import is_path
-from elmfield.errors import MissingExtraError, StoreError
+from elmfield.errors import StoreError
+from elmfield.errors import need as need
 from elmfield.io.gridded import Gridded
 from elmfield.io.store import atomic_write
 
@@ -170,16 +171,6 @@ def format_of(path: str | Path) -> Format:
             return known
     every = " ".join(s for f in FORMATS for s in f.suffixes)
     raise ValueError(f"{Path(path).name}: files ending in {suffix!r} are not known; known: {every}")
-
-
-def need(package: str, extra: str, purpose: str) -> ModuleType:
-    """An optional package; MissingExtraError, naming the extra, if it is not installed."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        name = package.split(".")[0]
-        advice = f"pip install 'elmfield[{extra}]'"
-        raise MissingExtraError(f"{purpose} needs {name}; {advice}.") from error
 
 
 # --- read and write -------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ def step_of(coords: Floats) -> float:
     return float(coords[-1] - coords[0]) / (len(coords) - 1)
 
 
-def fingerprint(values: Array) -> dict[str, Any]:
+def fingerprint(values: Array) -> dict[str, object]:
     """Return shape, dtype, range and SHA-256 of an array, read a few rows at a time."""
     source = source_of(values)
     n, *others = source.shape

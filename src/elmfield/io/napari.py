@@ -5,7 +5,6 @@ napari finds it by ``elmfield/napari.yaml``, and need not be installed here.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from elmfield.io.files import StrPath, check_model_name, is_model, path_of
 from elmfield.io.model.load import load
 from elmfield.show.scene import Scene, pairs_of
 
-Layer = tuple[list[Any], dict[str, Any], str]
+Layer = tuple[list[object], dict[str, object], str]
 """What napari calls LayerData: arrays from fine to coarse, options, and the kind of layer."""
 
 FINEST = -2
@@ -76,7 +75,7 @@ def layer_of(field: Field, name: str = "field") -> Layer:
             made = np.moveaxis(made, k, -1)
         arrays.append(made)
     axes = [(2.0**FINEST if j in shown else 1.0, a) for j, a in enumerate(field.domain.axes)]
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "name": name,
         "multiscale": True,
         "scale": [abs(a.step) * s for s, a in axes],

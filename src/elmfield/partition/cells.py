@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -139,13 +139,13 @@ def _mirrored(sizes: Integers, box: int) -> tuple[Integers, Integers]:
 # --- other cells of a partition ------------------------------------------------------------------
 
 
-Window = Callable[[Any, int], Any]
+Window = Callable[[Array, int], Array]
 """A function of t, from 0 to 1, and of the order of a derivative."""
 
 
-def check_window(window: Any) -> None:
+def check_window(window: object) -> None:
     """Raise unless it is a function that rises from 0 to 1, or None."""
-    ends: Any = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
+    ends: Array = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
     if window is not None and not (np.shape(ends) == (2,) and np.allclose(ends, [0, 1])):
         raise ValueError(
             "`window` must be a function of t and the order of a derivative that rises from 0 at 0 "

@@ -284,7 +284,7 @@ class Partition:
         cls,
         shape: Sequence[int],
         edges: Sequence[Sequence[int] | Integers],
-        labels: Any,
+        labels: object,
         overlap: float | Sequence[float] = 0,
         *,
         periodic: Periodic = (),

@@ -7,7 +7,6 @@ plain numbers for JSON. No colours here.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -195,11 +194,11 @@ def of_part(values: Array, part: str) -> Array:
     """Of complex numbers, their magnitude or another part; real ones pass."""
     if not np.iscomplexobj(values):
         return values
-    take: dict[str, Any] = {"phase": np.angle, "real": np.real, "imaginary": np.imag}
+    take: dict[str, Array] = {"phase": np.angle, "real": np.real, "imaginary": np.imag}
     return np.asarray(take.get(part, np.abs)(values))
 
 
-def _nearest(places: Any, n: Any) -> Array:
+def _nearest(places: Array, n: Array) -> Array:
     # The half of a border belongs to the sample after it, as cells of regions do.
     return np.clip(np.floor(places + 0.5).astype(int), 0, n - 1)
 
@@ -235,7 +234,7 @@ def through(values: Array, order: int, places: Floats) -> Array:
 # --- at points and along lines -----------------------------------------------------------------
 
 
-def series(scene: Scene, look: Look, first: float, last: float, n: int) -> dict[str, Any]:
+def series(scene: Scene, look: Look, first: float, last: float, n: int) -> dict[str, object]:
     """A series between two index coordinates at n places: values, and from where to where they go.
 
     Where steps are longer than a sample, values are means of those that each stands for.
@@ -250,7 +249,7 @@ def series(scene: Scene, look: Look, first: float, last: float, n: int) -> dict[
     return {"at": middles(edges).tolist(), **{k: [plain(c) for c in v.T] for k, v in found.items()}}
 
 
-def at_point(scene: Scene, index: Sequence[float]) -> dict[str, Any]:
+def at_point(scene: Scene, index: Sequence[float]) -> dict[str, object]:
     """Value, gradient and Laplacian at a place, by channel, and the region it lies in."""
     field = scene.field
     x = np.clip(index, field.domain.low, field.domain.high)
@@ -277,14 +276,14 @@ def at_point(scene: Scene, index: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def plain(values: Array) -> list[Any]:
+def plain(values: Array) -> list[object]:
     """Numbers for JSON; complex ones as pairs, what is not finite as None."""
     if np.iscomplexobj(values):
         return [[float(v.real), float(v.imag)] for v in values.reshape(-1)]
     return [float(v) if math.isfinite(v) else None for v in np.asarray(values, float).reshape(-1)]
 
 
-def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, Any]:
+def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, object]:
     """What a look shows of the field along a line in the plane, and the samples near it.
 
     `start` and `end` are index coordinates of the plane's two axes. Places are told as parts of the

@@ -24,7 +24,7 @@ import numpy as np
 
 from elmfield._array.progress import silent
 from elmfield._array.typing import Progress
-from elmfield.errors import MissingExtraError
+from elmfield.errors import need
 from elmfield.show.layers import Look, Write, series
 from elmfield.show.scene import METHODS, Scene
 from elmfield.show.view_tiles import Tiles, pack_floats, pack_short
@@ -96,14 +96,9 @@ def serve(scene: Scene, *, port: int = 0, host: str = LOCAL, write: Write | None
     write : callable, optional
         Makes the files that are downloaded.
     """
-    try:
-        import uvicorn
+    uvicorn, _ = (need(n, "view", "a page in the browser") for n in ("uvicorn", "starlette"))
+    from elmfield.show.app import app_of
 
-        from elmfield.show.app import app_of
-    except ImportError as error:
-        raise MissingExtraError(
-            "a page in the browser needs starlette and uvicorn; pip install 'elmfield[view]'."
-        ) from error
     listening = _listen(host, port)
     bound = ipaddress.ip_address(listening.getsockname()[0])
     names = {*OWN, host.lower()}
@@ -175,17 +170,9 @@ def _listen(host: str, port: int) -> socket.socket:
 # --- a page without a server ----------------------------------------------------------------------
 
 
-PAGE = (
-    *("index.html", "view.css", "view.js", "numbers.js", "axes.js", "series.js", "picture.js"),
-    *(
-        "profile.js",
-        "state.js",
-        "planes.js",
-        "openseadragon.min.js",
-        "openseadragon.LICENSE.txt",
-        "icon.svg",
-    ),
-)
+_SCRIPTS = ("view", "numbers", "axes", "series", "picture", "profile", "state", "planes")
+_OPENSEADRAGON = ("openseadragon.min.js", "openseadragon.LICENSE.txt")
+PAGE = ("index.html", "view.css", "icon.svg", *(f"{n}.js" for n in _SCRIPTS), *_OPENSEADRAGON)
 """The files of the page; no others are served."""
 
 TILES_MAX_BYTES = 64 << 20

@@ -13,6 +13,7 @@ import numpy as np
 from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import choice, whole, wrong
 from elmfield._array.typing import Array, Floats
+from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.partition import Partition, fixed_axes, plane_of
 
@@ -299,11 +300,6 @@ def _draw_lines(
 
 
 def _new_axes() -> "Axes":
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib, which is not installed; pip install 'elmfield[show]'."
-        ) from error
+    pyplot = need("matplotlib.pyplot", "show", "a picture")
     axes: Axes = pyplot.subplots(figsize=(4.8, 4.8), layout="constrained")[1]
     return axes

@@ -379,7 +379,7 @@ class Scene:
             "exported": None,
         }
 
-    def _plane(self) -> dict[str, Any]:
+    def _plane(self) -> dict[str, object]:
         plane = self.plane
         return {
             **asdict(plane),
@@ -391,7 +391,7 @@ class Scene:
             "tile": TILE_PIXELS,
         }
 
-    def _axis(self, axis: Axis) -> dict[str, Any]:
+    def _axis(self, axis: Axis) -> dict[str, object]:
         about = self.field.labels.axis(axis.name)
         low, high = -0.5, axis.size - 0.5
         listed = None

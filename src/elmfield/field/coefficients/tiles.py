@@ -440,7 +440,7 @@ def positions(x: Sequence[Integers | slice]) -> list[Integers]:
     return [np.arange(s.start, s.stop) if isinstance(s, slice) else s for s in x]
 
 
-def run_of(at: Integers | slice) -> Any:
+def run_of(at: Integers | slice) -> Integers | slice:
     """Positions as a slice where they are one run."""
     if isinstance(at, slice) or not len(at):
         return at

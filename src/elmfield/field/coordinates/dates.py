@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.errors import need
 from elmfield.field.coordinates.labels import AxisLabels
 
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -67,7 +67,7 @@ def to_times(seconds: Array, dtype: str, epoch: np.datetime64 | None = None) -> 
 
 def from_calendar(dates: Array, epoch: str, calendar: str) -> Floats:
     """Seconds from `epoch`, float64, of dates of a calendar: cftime's objects, or ISO texts."""
-    cftime = _cftime()
+    cftime = need("cftime", "geo", "another calendar than the usual one")
     given = [_date(d, calendar, cftime) for d in np.asarray(dates, object).reshape(-1)]
     seconds = cftime.date2num(given, f"seconds since {epoch.replace('T', ' ')}", calendar)
     return np.asarray(seconds, np.float64).reshape(np.shape(dates))
@@ -95,16 +95,6 @@ ISO = (
     r"(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.0*)?)?)?Z?"
 )
 """Year, month, day, hour, minute, second."""
-
-
-def _cftime() -> ModuleType:
-    try:
-        cftime = import_module("cftime")
-    except ImportError as error:
-        raise ImportError(
-            "calendars other than the usual one need cftime; pip install 'elmfield[geo]'."
-        ) from error
-    return cftime
 
 
 def coordinates_in(values: Array, axis: AxisLabels) -> Floats:
@@ -137,7 +127,8 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
         # cftime's objects, to the microsecond.
         since = f"microseconds since {str(epoch).replace('T', ' ')}"
         whole = np.round(np.asarray(values, np.float64) * 1e6).astype(np.int64)
-        return np.asarray(_cftime().num2date(whole, since, axis.calendar), object)
+        cftime = need("cftime", "geo", "another calendar than the usual one")
+        return np.asarray(cftime.num2date(whole, since, axis.calendar), object)
     if isinstance(epoch, np.datetime64):
         found = to_times(values, axis.dtype or epoch.dtype.str, epoch)
     elif axis.duration:

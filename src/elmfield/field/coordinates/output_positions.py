@@ -7,7 +7,7 @@ nearest to such a sample.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -210,7 +210,7 @@ def near_points(model: "Model", index: Array) -> Array:
     return move(gone_at(model, near, on_grid=False), index)
 
 
-def with_gaps(values: Array, gone: Array, fill: Any = None) -> Array:
+def with_gaps(values: Array, gone: Array, fill: float | None = None) -> Array:
     """`values` with NaN where `gone`; whole numbers get `fill`, if there is one that they hold."""
     if not gone.any():
         return values

@@ -171,7 +171,7 @@ class Coordinates:
         *,
         scale: float | Sequence[float] | None = None,
         spacing: Spacings | None = None,
-        window: Mapping[str, Any] | None = None,
+        window: Mapping[str, Coordinate] | None = None,
         align: str = "areas",
     ) -> list[Floats]:
         """Index coordinates of the grid of :meth:`Field.resize`, for each axis.
@@ -234,7 +234,7 @@ class Coordinates:
         return axis.along((low + high) / 2 + math.copysign(h, high - low) * steps)
 
     def boxes(
-        self, x: Sequence[Floats], window: Mapping[str, Any] | None = None
+        self, x: Sequence[Floats], window: Mapping[str, Coordinate] | None = None
     ) -> list[Floats | None]:
         """Edges around the places of a grid, in index coordinates; None where they are close.
 

@@ -19,13 +19,13 @@ from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis
-from elmfield.errors import MissingExtraError
+from elmfield.errors import need
 
 if TYPE_CHECKING:
     from elmfield.field.tables.table import Table
 
 Order = tuple[int, ...]
-Sums = dict[Order, Any]
+Sums = dict[Order, Array]
 
 BLOCK_POINTS = 1 << 15
 """Points of a block on a processor: three arrays of them stay in its second cache."""
@@ -97,9 +97,9 @@ class Polynomials:
         """What NumPy answers to points of another library in the processor's memory."""
         return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
-    def stretch(self, a: Order, cell: Array) -> Any:
+    def stretch(self, a: Order, cell: Array) -> Array:
         """What a derivative by s is by steps: a number, or one for each cell of (n,)."""
-        found: Any = math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a))
+        found: Array = math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a))
         for k, (i, own) in enumerate(zip(a, self.per_step)):
             if i and own is not None:
                 j = cell // math.prod(self.counts[k + 1 :]) % self.counts[k]
@@ -204,11 +204,11 @@ class Polynomials:
 
 def horner(
     terms: "_Gathered | Taken",
-    s: list[Any],
+    s: list[Array],
     orders: list[Order],
     degree: int,
     places: dict[Order, int],
-) -> list[Any]:
+) -> list[Array]:
     """Derivatives by s of some orders, from the highest powers down, each term looked up once.
 
     Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
@@ -308,15 +308,9 @@ def _powers(s: Floats, degree: int, order: int) -> Floats:
     return P
 
 
-def jax_function(table: "Table") -> Callable[[Any], Any]:
+def jax_function(table: "Table") -> Callable[[Array], Array]:
     """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
-    try:
-        import jax
-        import jax.numpy as jnp
-    except ImportError as error:
-        raise MissingExtraError(
-            "A table as a function of JAX needs jax; pip install 'elmfield[jax]'."
-        ) from error
+    jax, jnp = (need(n, "jax", "a table as a function of JAX") for n in ("jax", "jax.numpy"))
     own, model = table.polynomials, table.model
     rows = to_numpy(own.coefficients)  # (C, T, cells), or (cells, T, C) outside NumPy
     rows = jnp.asarray(rows.transpose(2, 1, 0) if is_numpy(own.coefficients) else rows)
@@ -324,7 +318,7 @@ def jax_function(table: "Table") -> Callable[[Any], Any]:
     borders = list(zip(model.domain.axes, model.domain.low, model.domain.high))
     lattice = list(zip(own.low, own.per_unit, own.counts))
 
-    def index_of(x: Any, axis: Axis, low: float, high: float) -> Any:
+    def index_of(x: Array, axis: Axis, low: float, high: float) -> Array:
         """Index coordinates of coordinates along an axis, moved into the box."""
         if (axis.origin, axis.step) != (0, 1):
             x = (x - axis.origin) / axis.step
@@ -341,7 +335,7 @@ def jax_function(table: "Table") -> Callable[[Any], Any]:
             x = jnp.where((x < low) & (x + axis.size <= high + 1e-9 * axis.size), x + axis.size, x)
         return jnp.clip(x, low, high)
 
-    def function(points: Any) -> Any:
+    def function(points: Array) -> Array:
         points = jnp.asarray(points)
         flat, s, cell = points.reshape(-1, len(lattice)), [], 0
         for k, ((low, m, J), border) in enumerate(zip(lattice, borders)):

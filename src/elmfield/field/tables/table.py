@@ -77,7 +77,7 @@ def _within(d: int, degree: int, near: int) -> Integers:
 
 
 @lru_cache(maxsize=32)
-def _sparse_powers(d: int, degree: int, near: int) -> Any:
+def _sparse_powers(d: int, degree: int, near: int) -> Array:
     """:func:`powers_of` of all terms up to a degree `near`, the others left out: sparse."""
     from scipy.sparse import csr_array
 
@@ -247,7 +247,7 @@ class Table(AtPoints):
 
         return table_module(self)
 
-    def jax(self) -> Callable[[Any], Any]:
+    def jax(self) -> Callable[[Array], Array]:
         """The table as a pure function of JAX, points (..., d) to values: `jit`, `vmap`, `grad`.
 
         ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was

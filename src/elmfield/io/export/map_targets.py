@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Floats
+from elmfield.errors import need
 from elmfield.field import Field
-from elmfield.field.coordinates.labels import AxisLabels, CoordinateLabels, Labels
+from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
 from elmfield.io.conventions import map_axes
-from elmfield.io.files import need
 
 EARTH = "EPSG:4326"
 """Latitudes and longitudes in degrees."""
@@ -88,7 +88,7 @@ class Transformation:
         return _pyproj(self.end).Transformer.from_crs(*self._systems(), always_xy=True)
 
 
-def from_cf(attrs: Mapping[str, Any]) -> str | None:
+def from_cf(attrs: Attrs) -> str | None:
     """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
     if find_spec("pyproj") is None or not _is_safe():
         return None

@@ -52,7 +52,7 @@ def _find_excess(key: str, data: bytes) -> str | None:
     return None
 
 
-def write_document(store: Store, key: str, content: dict[str, Any]) -> None:
+def write_document(store: Store, key: str, content: dict[str, object]) -> None:
     """Write a JSON object; ValueError if it would be refused when read."""
     data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if (excess := _find_excess(key, data)) is not None:
@@ -95,7 +95,7 @@ def describe_array(
     shape: Sequence[int],
     dtype: str,
     block: Sequence[int],
-    codecs: Sequence[dict[str, Any]],
+    codecs: Sequence[dict[str, object]],
 ) -> None:
     """Write the document of an array: a regular grid of blocks, named as Zarr does by default."""
     content = {
@@ -329,7 +329,7 @@ def write_array(
     shuffle = "bitshuffle" if kind.kind == "f" else "shuffle"
     blosc = Blosc("zstd", 5, Blosc.BITSHUFFLE if kind.kind == "f" else Blosc.SHUFFLE)
     endian = {"configuration": {"endian": "little"}} if kind.itemsize > 1 else {}
-    codecs: list[dict[str, Any]] = [{"name": "bytes", **endian}]
+    codecs: list[dict[str, object]] = [{"name": "bytes", **endian}]
     if compress:
         about = {"typesize": kind.itemsize, "cname": "zstd", "clevel": 5, "shuffle": shuffle}
         codecs.append({"name": "blosc", "configuration": {**about, "blocksize": 0}})

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from elmfield._array.checks import path_of
-from elmfield.errors import MissingExtraError, StoreError
+from elmfield.errors import MissingExtraError, StoreError, need
 
 ROOT = "zarr.json"
 """The entry that holds the metadata of a model; without it nothing is one."""
@@ -54,18 +54,12 @@ def local_path(path: Any) -> Any:
 
 def filesystem(url: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, and the path on it, without a slash at its end."""
-    try:
-        import fsspec
-    except ImportError as error:
-        advice = "pip install 'elmfield[remote]'"
-        raise MissingExtraError(f"opening {url!r} needs fsspec; {advice}.") from error
+    fsspec = need("fsspec", "remote", f"opening {url!r}")
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        from fsspec.registry import known_implementations
-
         scheme = url.partition("://")[0]
-        known = known_implementations.get(scheme, {}).get("class", "fsspec")
+        known = fsspec.registry.known_implementations.get(scheme, {}).get("class", "fsspec")
         package = known.partition(".")[0]
         advice = f"pip install {package}" if package != "fsspec" else str(error)
         raise MissingExtraError(f"{scheme}:// addresses need another package: {advice}.") from error
