@@ -313,3 +313,16 @@ class TestPolynomials:
             for part in (y + rough, y, rough)
         )
         close(both, one + other, 1e-9)
+
+    def test_torch_follows_them(self, rng):
+        torch = pytest.importorskip("torch")
+        y, step = (torch.tensor(rng.standard_normal(40)) for _ in range(2))
+        missing, at = torch.zeros(40, dtype=bool), torch.tensor([[20.3]], dtype=torch.float64)
+        missing[[5, 9, 20, 21]] = True
+
+        def value(samples):
+            return ef.fit(torch.where(missing, torch.nan, samples), ef.smooth(order=4))(at)[0]
+
+        (slope,) = torch.autograd.grad(value(y.requires_grad_(True)), y)
+        rise = (value(y + step) - value(y)).detach()  # the fit is linear
+        close((slope * step)[~missing].sum(), rise, 1e-11 * float(abs(rise)))

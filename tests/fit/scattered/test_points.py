@@ -344,3 +344,13 @@ def test_samples_without_noise_are_nearly_met_when_noise_is_looked_for(rng):
     y = np.sin(9 * x[:, 0])
     field = ef.fit_points(x, y, denoise=True)
     close(field(x), y, 1e-3)
+
+
+def test_cusps_of_low_orders_meet_their_samples_or_say_so(rng):
+    y = rng.standard_normal(20)
+    near = rng.uniform(0, 1e-3, (20, 2))
+    field = ef.fit_points(near, y, ef.smooth(order=0.6))
+    close(field(near), y, 1e-10)
+    far = near + 100  # positions are known to 1e-11 of their spacing
+    with pytest.warns(UserWarning, match="20 samples .* an `order` of 1"):
+        ef.fit_points(far, y, ef.smooth(order=0.6))

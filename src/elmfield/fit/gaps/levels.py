@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -99,35 +100,37 @@ class SamplePlane:
     axes: tuple[int, ...]
     level: Array
     slopes: Array
-    bends: Floats | None = None
+    bends: Array | None = None
 
-    def bent(self, probes: Sequence[tuple[Integers, Floats]], order: float | None) -> "SamplePlane":
+    def bent(self, probes: Sequence[tuple[Integers, Array]], order: float | None) -> "SamplePlane":
         """The same with polynomials, as far as some samples determine them.
 
         `probes` are places, (m, d), and values there, (m, C). With an `order` along a line cubic
         ones from 4 on, which is linear in the samples. Without one more, if these leave next to
         nothing where each sample is told from the others.
         """
-        at, y = (np.concatenate(part) for part in zip(*probes))
         a, most = len(self.axes), MOST_BENDS if order is None else 4
         if not 0 < a < 4 or (order is not None and order < 4):
             return self
-        degrees = np.indices((most,) * a).reshape(a, -1).T
-        degrees = degrees[(degrees.max(axis=1) < 4) | (degrees.sum(axis=1) < most)]
-        if len(at) < 2 * len(degrees):
+        degrees = np.indices((most,) * a).reshape(a, -1)
+        used = np.flatnonzero((degrees.max(axis=0) < 4) | (degrees.sum(axis=0) < most))
+        at, xp = np.concatenate([x for x, _ in probes])[:, self.axes], namespace(self.level)
+        t = np.stack([self.lines[k][x] for k, x in zip(self.axes, at.T)], axis=1)
+        rest = xp.astype(xp.concat([y for _, y in probes], axis=0), xp.float64) - self.level
+        rest = rest - move(t, rest, xp.float64) @ self.slopes.T
+        if len(t) < 2 * len(used):
             return self
-        factors = [_bends(self.lines[k][at[:, k]])[:, q] for k, q in zip(self.axes, degrees.T)]
-        Q, R = np.linalg.qr(np.prod(factors, axis=0))
-        size = np.abs(np.diag(R))
-        along = np.stack([self.lines[k][at[:, k]] for k in self.axes], axis=1)
-        rest = y - to_numpy(self.level) - along @ to_numpy(self.slopes).T
-        off = (rest - Q @ (Q.T @ rest)) / np.maximum(1 - np.sum(Q * Q, axis=1), 1e-3)[:, None]
-        left = np.linalg.norm(off, axis=0) / np.maximum(np.linalg.norm(rest, axis=0), 1e-300)
-        if size.min() < 1e-3 * size.max() or (order is None and left.max() > BEND_REST):
+        along = [_bends(x, most)[:, q[used]] for x, q in zip(t.T, degrees)]
+        Q, R = np.linalg.qr(np.prod(along, axis=0))
+        size, here = np.abs(np.diag(R)), to_numpy(rest)
+        off = (here - Q @ (Q.T @ here)) / np.maximum(1 - np.sum(Q * Q, axis=1), 1e-3)[:, None]
+        left = np.linalg.norm(off, axis=0) > BEND_REST * np.linalg.norm(here, axis=0)
+        if size.min() < 1e-3 * size.max() or (order is None and left.any()):
             return self
-        bends = np.zeros((*(MOST_BENDS,) * a, y.shape[1]))
-        bends[tuple(degrees.T)] = np.linalg.solve(R, Q.T @ rest)
-        return replace(self, bends=bends)
+        solve = np.zeros((degrees.shape[1], len(t)))
+        solve[used] = np.linalg.solve(R, Q.T)
+        bends = move(solve, rest, xp.float64) @ rest
+        return replace(self, bends=xp.reshape(bends, (*(most,) * a, -1)))
 
     def at(self, positions: Sequence[Integers]) -> Array:
         """Its values (..., C) on a grid of positions."""
@@ -137,18 +140,18 @@ class SamplePlane:
             t = _along(self.lines, k, positions)
             out = out + move(t, out, xp.float64) * self.slopes[:, i]
         if self.bends is not None:
-            more = self.bends
+            more, shape = self.bends, [1] * len(positions)
             for i, k in enumerate(self.axes):
-                along = _bends(self.lines[k][positions[k]])
-                more = np.moveaxis(np.tensordot(along, more, axes=(1, i)), 0, i)
-            level = [k for k in range(len(positions)) if k not in self.axes]
-            out = out + move(np.expand_dims(more, level), out, xp.float64)
+                along = move(_bends(self.lines[k][positions[k]], more.shape[i]), more, xp.float64)
+                more = xp.moveaxis(xp.tensordot(along, more, axes=((1,), (i,))), 0, i)
+                shape[k] = len(positions[k])
+            out = out + xp.reshape(more, (*shape, -1))
         return out
 
 
-def _bends(t: Floats) -> Floats:
-    """Legendre polynomials at positions of :class:`SamplePlane`, (m, MOST_BENDS)."""
-    return np.asarray(np.polynomial.legendre.legvander(t / 3**0.5, MOST_BENDS - 1), np.float64)
+def _bends(t: Floats, count: int) -> Floats:
+    """So many Legendre polynomials at positions of :class:`SamplePlane`, (m, count)."""
+    return np.asarray(np.polynomial.legendre.legvander(t / 3**0.5, count - 1), np.float64)
 
 
 def trend_of(
@@ -168,10 +171,11 @@ def trend_of(
     for y, here, at in parts:
         xp = namespace(y)
         total.append(sums.of_part(y, xp.broadcast_to(here[..., None], y.shape), at))
-        grid = np.ix_(*(np.flatnonzero(x % step == 0) for x, step in zip(at, steps)))
-        seen = np.nonzero(to_numpy(here)[grid])
-        places = np.stack([x[g.reshape(-1)[i]] for x, g, i in zip(at, grid, seen)], axis=1)
-        probes.append((places, np.asarray(to_numpy(y)[grid][seen], np.float64)))
+        wanted = reduce(np.logical_and.outer, [x % step == 0 for x, step in zip(at, steps)])
+        flat = np.flatnonzero(wanted & to_numpy(here))
+        places = [x[i] for x, i in zip(at, np.unravel_index(flat, here.shape))]
+        chosen = xp.take(xp.reshape(y, (-1, y.shape[-1])), move(flat, y), axis=0)
+        probes.append((np.stack(places, axis=1), chosen))
     return sums.plane(sum(total[1:], total[0])).bent(probes, order)
 
 

@@ -106,9 +106,10 @@ def fit_points(
     Each region is the function of least energy through the samples in and around its cell, planes
     at no cost; planes are therefore exact. It is a sum of kernels ``r^(2s - 1)``, s the order,
     around these samples, and polynomials. Samples that are missed by more than 1e-6 of the range,
-    because others are too close, are warned of; with ``order="auto"``, and on a line, regions with
-    close samples first try lower orders. Where there are fewer samples than twice the polynomials
-    of an order, it is a lower one.
+    because others are too close, or because orders below 1 have cusps that rounding of positions
+    shows, are warned of; with ``order="auto"``, and on a line, regions with close samples first try
+    lower orders. Where there are fewer samples than twice the polynomials of an order, it is a
+    lower one.
 
     With noise, the energy's weight (and the level, if it is not given, and the order, if it is
     "auto") are those under which the samples are likeliest. Coefficients are linear in the values:
@@ -192,7 +193,9 @@ def fit_points(
     if not noisy:
         _, first = np.unique(place, return_index=True)
         part = scale / field.model.data_range
-        _tell_missed(field, at[first], y, solved.missed * part, solved.rounding * part)
+        # Below order 1 kernels are cusps: what rounding moves a sample by is seen there alone.
+        known = at[first], y, solved.missed * part, solved.rounding * part
+        _tell_missed(field, *known, is_cusp=float(order) < 1)
     return field
 
 
@@ -235,7 +238,9 @@ def _means(
     return xp.stack(sums, axis=1) / move(counts.astype(float), values)[:, None]
 
 
-def _tell_missed(field: Field, at: Floats, y: Floats, missed: Floats, rounding: Floats) -> None:
+def _tell_missed(
+    field: Field, at: Floats, y: Floats, missed: Floats, rounding: Floats, *, is_cusp: bool
+) -> None:
     """Warn of samples that were not met.
 
     Parameters
@@ -244,9 +249,9 @@ def _tell_missed(field: Field, at: Floats, y: Floats, missed: Floats, rounding: 
         Positions, and the values there.
     missed, rounding : arrays, shape (n, C)
         How far regions miss their samples, and what rounding may make of the sums there, in parts
-        of the range. Where either is large the field itself is evaluated.
+        of the range. Where either is large, or with cusps, the field itself is evaluated.
     """
-    may = (missed + rounding > LARGEST_MISS).any(axis=1)
+    may = (missed + rounding > LARGEST_MISS).any(axis=1) | is_cusp
     if not may.any():
         return
     found = np.asarray(to_numpy(field(at[may], outside="nearest"))).reshape(int(may.sum()), -1)
@@ -257,8 +262,8 @@ def _tell_missed(field: Field, at: Floats, y: Floats, missed: Floats, rounding: 
         most = 1.05 * (off + rounding[may])[wrong].max()  # two digits of it are no less
         warnings.warn(
             f"{int(wrong.sum())} of {len(y)} samples are too close to others to be met: the "
-            f"function is off by up to {most:.1e} of the range there. Give a smaller `spacing`, a "
-            "lower `order`, or `denoise`.",
+            f"function is off by up to {most:.1e} of the range there. Give a smaller `spacing`, "
+            f"{'an `order` of 1' if is_cusp else 'a lower `order`'}, or `denoise`.",
             UserWarning,
             stacklevel=4,
         )

@@ -15,8 +15,9 @@ import numpy as np
 from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
 
-LEAST_SQUARED_DISTANCE = 1e-30
-"""Squared distances below are taken for this one: powers of 0 have no derivatives."""
+LEAST_SQUARED_DISTANCE = 1e-26
+"""Squared distances below are taken for this one: powers of 0 have no derivatives, and a place is
+known to rounding, which the cusps of orders below 1 would show."""
 
 
 @dataclass(frozen=True, eq=False)
