@@ -3,8 +3,8 @@
     python benchmarks/ground.py              everything, a few minutes
     python benchmarks/ground.py lines sine   some sections
 
-Sections: lines, sine, levels, times, meshes, conserved, fine, maps. Each rewrites its part of
-``results/ground.json``. `maps` needs rasterio and pyproj, and a process without ecCodes.
+Sections: lines, sine, cells, levels, times, meshes, conserved, fine, maps. Each rewrites its part
+of ``results/ground.json``. `maps` needs rasterio and pyproj, and a process without ecCodes.
 """
 
 import contextlib
@@ -97,6 +97,26 @@ def sounding(p):
     )
 
 
+def cells():
+    """Means of a sine over 60 uneven cells, 100 draws: as means, as points, by a cubic spline."""
+    rows = []
+    for waves in (1, 2, 3, 5):
+        found, k = [], 2 * np.pi * waves
+        for seed in range(100):
+            e = np.sort(np.random.default_rng(seed).random(61))
+            x = (e[1:] + e[:-1]) / 2
+            y = -np.diff(np.cos(k * e)) / (k * np.diff(e))
+            q = np.linspace(x[0], x[-1], 4001)
+            field = ef.fit(y, coords=[x], bounds={"axis0": e}, samples="means")
+            ways = field(q[:, None]), ef.fit(y, coords=[x]).grid(q), CubicSpline(x, y)(q)
+            errors = [np.abs(v - np.sin(k * q)).max() for v in ways]
+            found.append([*errors, np.abs(field.means(e) - y).max()])
+        names = ("means", "points", "spline")
+        worst = np.max(found, axis=0)[3]
+        rows.append({"waves": waves, **dict(zip(names, np.median(found, axis=0))), "kept": worst})
+    record("ground", "cells", rows)
+
+
 def levels():
     """Every second of ERA5's levels left out of a smooth sounding; and 288 + 0.02 p between all."""
     rows = []
@@ -170,6 +190,16 @@ def turned(la, lo, pole):
     return np.degrees(np.arcsin(np.clip(z, -1, 1))), np.degrees(np.arctan2(y, x))
 
 
+def by_pyresample(lat, lon, values, places):
+    """Values of a swath at places by pyresample, with Gaussian weights half a cell wide."""
+    from pyresample.geometry import SwathDefinition
+    from pyresample.kd_tree import resample_gauss
+
+    source = SwathDefinition(lons=lon, lats=lat)
+    target = SwathDefinition(lons=places[:, 1], lats=places[:, 0])
+    return resample_gauss(source, values, target, radius_of_influence=2e5, sigmas=27e3)
+
+
 def meshes():
     """A rotated-pole and a sheared mesh of a known function, beside an even grid and griddata."""
     rng, rows = np.random.default_rng(0), []
@@ -211,6 +241,9 @@ def meshes():
         for method in ("linear", "cubic"):
             them = griddata(places, field.samples().ravel(), q[few], method=method)
             row[f"griddata {method}"] = np.sqrt(np.nanmean((them - truth[few]) ** 2))
+        with contextlib.suppress(ImportError):
+            them = by_pyresample(lat, lon, field.samples(), q[few])
+            row["pyresample Gauss"] = np.sqrt(np.nanmean((them - truth[few]) ** 2))
         even = row["rms"] if even is None else even
         rows.append({**row, "rms_by_even": row["rms"] / even})
     record("ground", "meshes", rows)
@@ -231,7 +264,8 @@ def conserved():
     """Global sums through cells that are no boxes of the grid, and through those that are."""
     da, rng, rows = globe(), np.random.default_rng(0), []
     field = ef.fit(da, samples="means")
-    whole = float(ef.sphere(field).mean())
+    size = np.diff(np.sin(np.radians(np.linspace(-90, 90, 181))))
+    whole = float((da.values.mean(axis=1) * size[::-1]).sum() / size.sum())  # of the samples
     lat, lon = np.linspace(-90, 90, 46), np.linspace(0, 360, 91)
     means = ef.sphere(field).means(lat, lon)
     first = conservative(
@@ -253,6 +287,23 @@ def conserved():
     area = (p[..., 1] * np.cos(np.radians(p[..., 0])) * w / 2 * (b - a)[..., 0]).sum(axis=(2, 3))
     off = abs((found * area).sum() / area.sum() / whole - 1)
     rows.append({"cells": "curvilinear, about 5°", "off": off, "least_covered": covered.min()})
+    found = ef.regrid(field, crs="ESRI:54034", step=200_000.0, mean=True, min_coverage=1e-9)
+    off = abs(float(found.mean()) / whole - 1)  # a projection of equal areas
+    rows.append({"cells": "Lambert's cylinder, 200 km", "off": off})
+    x, w = np.polynomial.legendre.leggauss(48)
+    edges = np.degrees(np.arcsin(np.clip(np.append(-1, -1 + np.cumsum(w)), -1, 1)))
+    to = xr.Dataset(
+        {"lat_bnds": (("latitude", "v"), np.stack([edges[:-1], edges[1:]], axis=-1))},
+        {"latitude": ("latitude", np.degrees(np.arcsin(x)), {"bounds": "lat_bnds"})},
+    )
+    found = ef.regrid(field, to, mean=True)
+    off = abs(float((found.mean("longitude") * w).sum() / w.sum()) / whole - 1)
+    rows.append({"cells": "Gaussian latitudes with bounds", "off": off})
+    back = ef.fit(found.to_dataset(name="t").assign(lat_bnds=to.lat_bnds), samples="means")["t"]
+    off = abs(float(ef.regrid(back, grid=(30, 60), mean=True).weighted(
+        xr.DataArray(np.diff(np.sin(np.radians(np.linspace(-90, 90, 31)))), dims="latitude")
+    ).mean()) / whole - 1)  # fmt: skip
+    rows.append({"cells": "from these, uneven, to 6°", "off": off})
     record("ground", "conserved", rows)
 
 
@@ -331,7 +382,9 @@ def maps():
     record("ground", "maps", rows)
 
 
-SECTIONS = {f.__name__: f for f in (lines, sine, levels, times, meshes, conserved, fine, maps)}
+SECTIONS = {
+    f.__name__: f for f in (lines, sine, cells, levels, times, meshes, conserved, fine, maps)
+}
 
 if __name__ == "__main__":
     main(__doc__, SECTIONS)

@@ -142,9 +142,25 @@ MUTANTS = [
     Mutant(
         "uneven axes: positions beside the samples",
         "domain/axis.py",
-        "return first + (v - low) / (high - low), turns",
-        "return first + 0.99 * (v - low) / (high - low), turns",
+        "return (first + (v - low) / (high - low)) / self.per_sample - 1, turns",
+        "return (first + 0.99 * (v - low) / (high - low)) / self.per_sample - 1, turns",
         "tests/field/test_uneven.py tests/domain/test_axis.py",
+    ),
+    Mutant(
+        "uneven cells: means beside the samples",
+        "local/bases/spline_modes.py",
+        "/ half[:, None], over]",
+        "/ half[:, None], 0.9 * over]",
+        "tests/field/test_uneven.py",
+        "kept_and_planes and small",
+    ),
+    Mutant(
+        "means by area: sums beside the source's",
+        "field/blend/means.py",
+        "(share[:, None] * off[cell])",
+        "(0.9 * share[:, None] * off[cell])",
+        "tests/io/xarray/test_conservative.py",
+        "sums",
     ),
     Mutant(
         "integral: nodes of a narrower interval",

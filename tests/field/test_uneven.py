@@ -250,6 +250,11 @@ def test_bounds_that_are_none_are_refused(bounds, told):
         ef.fit(np.ones(3), coords=[[0.5, 1.5, 2.5]], dims=("z",), bounds=bounds, samples="means")
 
 
+def test_bounds_of_points_are_refused():
+    with pytest.raises(ValueError, match="`bounds` are of cells that samples are means of"):
+        ef.fit(np.ones(3), bounds={"axis0": np.arange(4) - 0.5})
+
+
 def test_a_sample_on_the_border_of_its_cell_as_at_a_pole():
     lat, edges = np.linspace(-90, 90, 19), np.concatenate([[-90], np.arange(-85.0, 90, 10), [90]])
     y = np.random.default_rng(0).normal(size=19)

@@ -117,6 +117,8 @@ def test_shapes_are_checked():
     field = ef.fit(np.eye(8))
     with pytest.raises(ValueError, match="must have the shape of the field's last two axes"):
         ef.curvilinear(field, np.eye(7), np.eye(7))
+    with pytest.raises(ValueError, match="`latitude` must lie between -90 and 90 degrees; got 97"):
+        ef.curvilinear(field, 90 + np.indices((8, 8))[0], np.indices((8, 8))[1])
     with pytest.raises(ValueError, match="`points` must have 2 coordinates each"):
         ef.curvilinear(field, *np.indices((8, 8)).astype(float))([1.0])
 

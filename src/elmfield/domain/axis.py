@@ -229,7 +229,7 @@ class Axis:
             told = f"{must}decreasing; got {{}} and then {{}}, numbers {k} and {k + 1}. Sort the "
             told += "array along this axis, or drop repeated positions."
             raise coordinate_error(name, told, *c[k : k + 2])
-        borders = None if bounds is None else _borders(name, c, bounds)
+        borders = None if bounds is None else cell_borders(name, c, bounds)
         if size == 1:
             wide = 1.0 if borders is None else borders[1] - borders[0]
             return cls.even(name, 1, float(c[0]), wide, period, coords=c)
@@ -319,7 +319,7 @@ class Axis:
         return self.origin + self.step * v
 
 
-def _borders(name: str, c: Floats, bounds: Array) -> Floats:
+def cell_borders(name: str, c: Floats, bounds: Array) -> Floats:
     """Borders (n + 1,) of cells that follow each other, in the order of the samples in them."""
     b = numbers("bounds", bounds)
     told = "`bounds` of axis {axis!r} must be borders of cells, (n + 1,) or (n, 2), that follow "

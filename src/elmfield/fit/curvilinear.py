@@ -398,6 +398,8 @@ def curvilinear(
             "`latitude` and `longitude` must have the shape of the field's last two axes, "
             f"{shape}, which number samples; got {both[0].shape} and {both[1].shape}."
         )
+    if not is_map and (most := float(np.nanmax(np.abs(both[0]), initial=0.0))) > 90 + 1e-6:
+        raise ValueError(f"`latitude` must lie between -90 and 90 degrees; got {most:g}.")
     about = None if is_map else radius
     periods, given = [a.period for a in axes], np.stack(both, axis=-1)
     told = periods, about, fold is None

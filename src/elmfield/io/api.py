@@ -153,6 +153,8 @@ def fit(
             raise ValueError("`labels` are fitted in memory. Leave `out` away, and save the field.")
         given = classes_as_channels(given)
     given, settings = settle_samples(given, settings, samples, partition)
+    if bounds is not None and given.labels.samples != "means":
+        raise ValueError("`bounds` are of cells that samples are means of; say samples='means'.")
     if settings is None or not isinstance(settings, Settings) or settings.target is None:
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given

@@ -230,7 +230,7 @@ class ElmAccessor:
         method : {"linear", "cubic", "quintic"}, optional
             The order of the fit, 1, 2 or 3; by default the one that suits the samples.
         assume_sorted : bool
-            Positions may come in any order.
+            Positions may come in any order; samples too, unless they are said to be sorted.
         kwargs : mapping, optional
             ``fill_value`` other than NaN is refused: fields do not go on beyond their domain.
         bounds : {"domain", "nan"}
@@ -248,6 +248,14 @@ class ElmAccessor:
         if told.dtype.kind not in "iufc" or not np.isnan(told).all():
             raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
         at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
+        own_order = _mixed_dims(self._labelled)
+        mixed = [d for d in own_order if not (assume_sorted and d in at)]
+        if mixed:
+            about = {"bounds": bounds, "outside": outside, "quantity": quantity}
+            found = self._labelled.sortby(mixed).elm.interp(
+                at, method, True, kwargs, missing=missing, **about
+            )
+            return found.sel({d: self._labelled[d] for d in mixed if d not in at})
         own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
         if isinstance(self._labelled, xr.Dataset):
             return self._interp_variables(self._labelled, at, method, bounds, own)
@@ -361,6 +369,13 @@ def _positions(name: str, given: Any) -> Any:
         return given.compute()
     values = np.asarray(given)
     return xr.Variable((name,) * values.ndim, values)
+
+
+def _mixed_dims(labelled: xr.DataArray | xr.Dataset) -> list[Hashable]:
+    """Dims of numbers or dates whose coordinates neither rise nor fall."""
+    own = {d: i for d, i in labelled.indexes.items() if d in labelled.dims and i.is_unique}
+    falls = [d for d, i in own.items() if i.is_monotonic_decreasing or i.is_monotonic_increasing]
+    return [d for d in own if d not in falls and labelled[d].dtype.kind in "iufMm"]
 
 
 def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:

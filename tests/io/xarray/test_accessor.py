@@ -133,3 +133,13 @@ def test_untouched_variables_are_copies():
     got = ds.elm.interp(x=[1.5])
     got.b[0] = 9
     assert ds.b[0] == 0
+
+
+def test_samples_in_any_order_are_sorted_first():
+    x, y = np.array([3.0, 1, 0, 2]), np.array([5.0, 9, 7])
+    da = xr.DataArray(x[:, None] + 2 * y, dims=("x", "y"), coords={"x": x, "y": y})
+    found = da.elm.interp(x=[0.5, 2.5])
+    assert np.array_equal(found.y, y)
+    close(found, np.array([0.5, 2.5])[:, None] + 2 * y, 1e-12)
+    with pytest.raises(ValueError, match="strictly increasing"):
+        da.elm.interp(x=[0.5], assume_sorted=True)

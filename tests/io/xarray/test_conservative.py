@@ -234,5 +234,9 @@ def test_meshes_that_are_none_are_refused(change, told):
 
 def test_bounds_of_another_shape_are_refused():
     bad = xr.Dataset({"lat_bnds": (("lat", "v"), np.zeros((15, 3)))}, even(20, 12).coords)
-    with pytest.raises(ValueError, match=r"bounds of 'lat', \(15,\), must be those of its cells"):
+    with pytest.raises(ValueError, match=r"`bounds` of axis 'lat' must be borders of cells"):
+        ef.regrid(even(20, 12), bad, mean=True)
+    _, _, coords = bent(20, 12)
+    bad = xr.Dataset({"lat_bnds": (("y", "v"), np.zeros((15, 4)))}, coords)
+    with pytest.raises(ValueError, match=r"bounds of 'lat', \(15, 18\), must be the corners"):
         ef.regrid(even(20, 12), bad, mean=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from elmfield._array.checks import choice, is_number, is_path, is_whole
 from elmfield._array.typing import Array, Coordinate, Floats
+from elmfield.domain.axis import cell_borders
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
@@ -307,14 +308,13 @@ def _of_dataset(like: Array) -> GridCoordinates:
 
 def _cells_of(c: Array, given: Array) -> Floats:
     """Borders (n + 1,) of the cells of a dim's coordinates; corners (ny, nx, v) of those of two."""
+    if c.ndim == 1:
+        return cell_borders(str(c.name), np.asarray(c.values, np.float64), given)
     b = np.asarray(given, np.float64)
-    if c.ndim == 2 and b.shape == tuple(n + 1 for n in c.shape):
+    if b.shape == tuple(n + 1 for n in c.shape):
         b = np.stack([b[:-1, :-1], b[:-1, 1:], b[1:, 1:], b[1:, :-1]], axis=-1)
-    elif c.ndim == 1 and b.shape == (c.size, 2):
-        b = b if (b[0, 0] - b[0, 1]) * float(c[0] - c[-1]) >= 0 else b[:, ::-1]
-        b = np.append(b[:, 0], b[-1, 1])
-    if b.shape != (c.size + 1,) if c.ndim == 1 else b.ndim != 3 or b.shape[:2] != c.shape:
-        told = f"bounds of {c.name!r}, {c.shape}, must be those of its cells"
+    if b.ndim != 3 or b.shape[:2] != c.shape:
+        told = f"bounds of {c.name!r}, {c.shape}, must be the corners of its cells"
         raise ValueError(f"{told}; got {np.shape(given)}.")
     return b
 
