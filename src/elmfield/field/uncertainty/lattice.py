@@ -163,11 +163,15 @@ class Lattice:
         return total / (1 - own + COMMON_SHARE)
 
     @cached_property
-    def _all_residuals(self) -> Floats | None:
-        """Residuals of all samples; None where these are too many."""
+    def _all_maps(self) -> tuple[Floats, Floats] | None:
+        """Residuals of all samples and `_apart`; None where these are too many."""
         if math.prod(self.shape) * len(self.common) > KEPT_RESIDUALS:
             return None
-        return self._residuals([0] * len(self.shape), self.shape)
+        return self._maps([0] * len(self.shape), self.shape)
+
+    def _maps(self, first: Sequence[int], last: Sequence[int]) -> tuple[Floats, Floats]:
+        """Residuals of the samples from first to last, and what lies apart behind them."""
+        return self._residuals(first, last), self._apart(first, last)
 
     def _residuals(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Residuals of the samples from first to last, (..., C); those at borders repeat others."""
@@ -183,13 +187,6 @@ class Lattice:
             outer.append(np.clip(np.arange(a, b) - low - side // 2, 0, high - low - side))
         y = self.read(tuple(slab))[np.ix_(*inner)]
         return np.abs(left_out.filtered(y, self._filter))[np.ix_(*outer)]
-
-    @cached_property
-    def _all_apart(self) -> Floats | None:
-        """As `_apart`, of all samples; None where these are too many."""
-        return (
-            None if self._all_residuals is None else self._apart([0] * len(self.shape), self.shape)
-        )
 
     def _apart(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Squares of what the function differs by from the posterior's mean, (..., C).
@@ -215,22 +212,16 @@ class Lattice:
         """Standard deviations of the prior at points or on a grid, given axis by axis."""
         ends = enumerate(zip(x, self.shape, self.periodic))
         taps = [self._taps(k, c, n, wraps) for k, (c, n, wraps) in ends]
-        residuals = self._all_residuals
-        if residuals is None:
+        maps, first = self._all_maps, [0] * len(x)
+        if maps is None:
             first = [int(i.min(initial=0)) for i, _ in taps]
-            residuals = self._residuals(first, [int(i.max(initial=0)) + 1 for i, _ in taps])
-            taps = [(i - a, w) for (i, w), a in zip(taps, first)]
-        total = combine(residuals, taps) + COMMON_SHARE * self.common
-        total = self.calibration.factor * total / (1 + COMMON_SHARE)
+            maps = self._maps(first, [int(i.max(initial=0)) + 1 for i, _ in taps])
+        total = combine(maps[0], [(i - a, w) for (i, w), a in zip(taps, first)])
+        total = self.calibration.factor * (total + COMMON_SHARE * self.common) / (1 + COMMON_SHARE)
         if self.values is None:
             return total
         near = [_linear(c - 0.5, n, wraps) for c, n, wraps in zip(x, self.shape, self.periodic)]
-        apart = self._all_apart
-        if apart is None:
-            first = [int(i.min(initial=0)) for i, _ in near]
-            apart = self._apart(first, [int(i.max(initial=0)) + 1 for i, _ in near])
-            near = [(i - a, w) for (i, w), a in zip(near, first)]
-        square, off = total**2, combine(apart, near)
+        square, off = total**2, combine(maps[1], [(i - a, w) for (i, w), a in zip(near, first)])
         if self.chooses:
             return np.asarray(square / np.sqrt(np.maximum(square + off, 1e-300)))
         return np.sqrt(square + off)
