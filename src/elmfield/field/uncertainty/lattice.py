@@ -208,8 +208,8 @@ class Lattice:
         found[inner] = (own - mean) ** 2 / max(middle, 1e-300)
         return found
 
-    def _amplitudes(self, x: Sequence[Floats], combine: Combine) -> Floats:
-        """Standard deviations of the prior at points or on a grid, given axis by axis."""
+    def _squares(self, x: Sequence[Floats], combine: Combine) -> Floats:
+        """Variances of the prior at points or on a grid, given axis by axis."""
         ends = enumerate(zip(x, self.shape, self.periodic))
         taps = [self._taps(k, c, n, wraps) for k, (c, n, wraps) in ends]
         maps, first = self._all_maps, [0] * len(x)
@@ -217,20 +217,22 @@ class Lattice:
             first = [int(i.min(initial=0)) for i, _ in taps]
             maps = self._maps(first, [int(i.max(initial=0)) + 1 for i, _ in taps])
         total = combine(maps[0], [(i - a, w) for (i, w), a in zip(taps, first)])
-        total = self.calibration.factor * (total + COMMON_SHARE * self.common) / (1 + COMMON_SHARE)
+        total = total + COMMON_SHARE * self.common
+        total *= self.calibration.factor / (1 + COMMON_SHARE)
+        total *= total
         if self.values is None:
             return total
         near = [_linear(c - 0.5, n, wraps) for c, n, wraps in zip(x, self.shape, self.periodic)]
-        square, off = total**2, combine(maps[1], [(i - a, w) for (i, w), a in zip(near, first)])
+        off = combine(maps[1], [(i - a, w) for (i, w), a in zip(near, first)])
         if self.chooses:
-            return np.asarray(square / np.sqrt(np.maximum(square + off, 1e-300)))
-        return np.sqrt(square + off)
+            return np.asarray(total * total / np.maximum(total + off, 1e-300))
+        return np.asarray(total + off)
 
     def amplitudes(self, x: Floats) -> Floats:
         """Standard deviations of what `joint` has covariances of, at points x, (n, d): (n, C)."""
         if self.noise is not None:
             return np.sqrt(self.variance(x) - self.floor)
-        return self._amplitudes(list(x.T), _at_points)
+        return np.sqrt(self._squares(list(x.T), _at_points))
 
     @property
     def _noise_ratio(self) -> float:
@@ -319,17 +321,16 @@ class Lattice:
 
     def _variances(self, x: Sequence[Floats], combine: Combine) -> Floats:
         """Variances of values at points or on a grid, given axis by axis."""
-        a = self._amplitudes(x, combine)
+        square = self._squares(x, combine)
         if self.noise is not None:
             mean, most = self.noise
-            shares = self._noise_shares(a / self.calibration.factor)
+            shares = self._noise_shares(np.sqrt(square) / self.calibration.factor)
             return np.minimum(mean * shares, most) + self.floor
         table, steps = self._table
         places = ((self._folded(k, c) * steps, table.shape[k]) for k, c in enumerate(x))
         seats = [_linear(at + n - 1, n, False) for at, n in places]
-        a *= a
-        a *= combine(table, seats)
-        return a + self.floor
+        square *= combine(table, seats)
+        return square + self.floor
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -393,8 +394,11 @@ def _at_points(array: Floats, taps: Sequence[Taps]) -> Floats:
 
 def _on_grid(array: Floats, taps: Sequence[Taps]) -> Floats:
     """Weighted sums of an array, (..., C), around the positions of a grid: axis by axis."""
-    for k, (i, w) in enumerate(taps):
-        axis = [-1 if j == k else 1 for j in range(array.ndim)]
-        parts = (np.take(array, i[:, j], axis=k) * w[:, j].reshape(axis) for j in range(w.shape[1]))
-        array = np.asarray(sum(parts))
-    return array
+    from scipy.sparse import csr_array  # 0.1 s, for who asks
+
+    for i, w in taps:  # the first axis is summed and goes to the end
+        ends = np.arange(0, i.size + 1, i.shape[1])
+        rows = csr_array((w.ravel(), i.ravel(), ends), (len(i), array.shape[0]))
+        found = rows @ array.reshape(array.shape[0], -1)
+        array = np.moveaxis(found.reshape(len(i), *array.shape[1:]), 0, -1)
+    return np.moveaxis(array, 0, -1)
