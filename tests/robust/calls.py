@@ -172,8 +172,13 @@ def _one(rng, path):
     else:
         at = np.stack([rng.uniform(-0.5, n - 0.5, 5) for n in field.shape], axis=-1)
         got = field(at, missing="fill") if what == "points" else field.gradient(at, missing="fill")
-        sure = field.std(at, missing="fill") if why_none(field.model) is None else np.zeros(1)
-        if not np.all(np.asarray(sure) >= 0):
+        sure, some = np.zeros(1), rng.uniform(size=field.shape) < 0.5
+        if why_none(field.model) is None:
+            sure = np.asarray(field.std(at, missing="fill"))
+        if why_none(field.model) is None and some.any():
+            own = field.means(mask=some, quantity="std", missing="fill")
+            sure = np.append(sure, own)
+        if not np.all(sure >= 0):
             return "wrong: a standard deviation is no number, or negative"
     return "done" if np.isfinite(np.asarray(got)).all() else f"wrong: {what} is not finite"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from elmfield.field.blend.blended import Blended
 
-Factors = tuple[Floats, Floats, float]
+Factors = tuple[Floats, float]
 
 KEPT_NUMBERS = 1 << 25
 """Numbers of factors that are kept between calls, about."""
@@ -123,26 +123,21 @@ class LayerErrors(ErrorParts):
         return {}
 
     def factors(self, region: int) -> Factors:
-        """``A Hᵀ``, (m, S), a root of ``ridge A²``, and how many samples the weights leave free."""
+        """``A [Hᵀ, √ridge]``, (m, S + m) or (m, S), and how many samples the weights leave free."""
         group = int(self.blended.group_of[0][region])
         own = self.blended.groups[group]
         alike = own.nodes is None and self.present is None
         key = group, -1 if alike and getattr(own.model, "widths", None) is None else region
-        if key in self._kept:
-            return self._kept[key]
-        t = self.samples(region)[1]
-        H = self.features(region, t, (0,) * t.shape[1])
-        U, s, Vt = np.linalg.svd(H, full_matrices=self.ridge > 0)
-        r = int(np.sum(s > LEAST_SINGULAR * s[0])) if not self.ridge else len(s)
-        U, s, Vt = U[:, :r], s[:r], Vt if self.ridge else Vt[:r]
-        share = s * s / (s * s + self.ridge)
-        told = (Vt[:r].T * (share / s)) @ U.T
-        square = np.pad(s * s, (0, len(Vt) - r)) + self.ridge
-        prior = Vt.T * (self.ridge**0.5 / square)
-        found = told, prior, float(len(H) - share.sum())
-        if sum(f[0].size for f in self._kept.values()) < KEPT_NUMBERS:
+        if key not in self._kept:
+            t = self.samples(region)[1]
+            H = self.features(region, t, (0,) * t.shape[1])
+            eye = self.ridge**0.5 * np.eye(H.shape[1] if self.ridge else 0, H.shape[1])
+            told = np.linalg.pinv(np.concatenate([H, eye]), rcond=LEAST_SINGULAR)
+            found = told, float(len(H) - np.einsum("sm,ms->", H, told[:, : len(H)]))
+            if sum(f[0].size for f in self._kept.values()) > KEPT_NUMBERS:
+                return found
             self._kept[key] = found
-        return found
+        return self._kept[key]
 
     @property
     def least_free(self) -> float:
@@ -150,13 +145,13 @@ class LayerErrors(ErrorParts):
         parts = [1.0]
         for g in self.blended.groups:
             S, first = self.model(int(g.regions[0])).n_samples, int(g.regions[0])
-            parts.append((self.factors(first)[2] if self.ridge else S - g.model.n_modes) / S)
+            parts.append((self.factors(first)[1] if self.ridge else S - g.model.n_modes) / S)
         return max(0.0, min(parts))
 
     @cached_property
     def deviations(self) -> Floats:
         """Standard deviation of a sample from what the layer can follow, (N,)."""
-        free = np.asarray([self.factors(r)[2] for r in range(len(self.squares))])
+        free = np.asarray([self.factors(r)[1] for r in range(len(self.squares))])
         return np.asarray(np.sqrt(self.squares / np.maximum(free, 1e-9)))
 
     def half(self, x: Floats, terms: Terms = ()) -> "csr_array":
@@ -179,36 +174,28 @@ class LayerErrors(ErrorParts):
                     w = c * factor * math.prod(own[k][at] for own, k in zip(windows, times))
                     w = w * np.prod(self.blended.radii[region] ** -np.asarray(rest, float))
                     rows = rows + w[:, None] * self.features(region, u[at], rest)
-            told, prior, _ = self.factors(region)
-            rows, at = self.deviations[region] * rows, point[at]
-            parts.append((at, -rows @ told, self.samples(region)[0]))
-            if self.ridge:
-                first = total + region * widest
-                parts.append((at, rows @ prior, first + np.arange(prior.shape[1])))
+            told = self.deviations[region] * self.factors(region)[0]
+            here = self.samples(region)[0]
+            weights = total + region * widest + np.arange(told.shape[1] - len(here))
+            parts.append((point[at], -rows @ told, np.append(here, weights)))
         if not terms:  # what the layer cannot follow: a number a sample, of unit size in between
-            size = np.zeros(len(x))
+            size, low = np.zeros(len(x)), np.floor(x).astype(np.int64)
             own = self.deviations[asked.region] * math.prod(w[0] for w in windows)
             np.add.at(size, point, own)
-            low = np.floor(x).astype(np.int64)
-            near = [np.prod(np.where(c, x - low, low + 1 - x), axis=1) for c in corners(d)]
-            seats = [np.clip(low + c, 0, np.asarray(shape) - 1).T for c in corners(d)]
-            numbers = np.stack([np.ravel_multi_index(tuple(s), shape) for s in seats], axis=1)
-            parts.append((every, size[:, None] * np.sqrt(np.stack(near, axis=1)), numbers))
-        counts = np.concatenate([np.full(len(at), p.shape[1]) for at, p, _ in parts])
+            for corner in cartesian((0, 1), repeat=d):
+                near = np.prod(np.where(corner, x - low, low + 1 - x), axis=1)
+                seat = np.clip(low + corner, 0, np.asarray(shape) - 1)
+                sample = np.ravel_multi_index(tuple(seat.T), shape)
+                parts.append((every, (size * np.sqrt(near))[:, None], sample[:, None]))
+        i = np.concatenate([np.repeat(at, p.shape[1]) for at, p, _ in parts])
+        j = np.concatenate([np.broadcast_to(number, p.shape).ravel() for _, p, number in parts])
         data = np.concatenate([p.ravel() for _, p, _ in parts])
-        numbers = np.concatenate([np.broadcast_to(j, p.shape).ravel() for _, p, j in parts])
-        columns = total + len(self.squares) * widest
-        pieces = csr_array((data, numbers, np.append(0, np.cumsum(counts))), (len(counts), columns))
-        at = np.concatenate([at for at, _, _ in parts])
-        return csr_array((np.ones(len(at)), (at, np.arange(len(at)))), (len(x), len(at))) @ pieces
+        return csr_array((data, (i, j)), (len(x), total + len(self.squares) * widest))
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, 1) of values, or of sums of derivatives, at index coordinates (n, d)."""
-        each = max(
-            1,
-            BATCH_NUMBERS
-            // max(self.model(int(g.regions[0])).n_samples for g in self.blended.groups),
-        )
+        most = max(self.model(int(g.regions[0])).n_samples for g in self.blended.groups)
+        each = max(1, BATCH_NUMBERS // most)
         some = (self.half(x[i:j], terms) for i, j in runs(len(x), each))
         found = [np.zeros(0), *((h * h).sum(axis=1) for h in some)]
         return np.concatenate(found)[:, None]
@@ -217,11 +204,6 @@ class LayerErrors(ErrorParts):
         """Covariances of values at places x, (n, n)."""
         half = self.half(x, ())
         return np.asarray((half @ half.T).toarray())
-
-
-def corners(d: int) -> Iterator[tuple[int, ...]]:
-    """The corners of a unit cube."""
-    return cartesian((0, 1), repeat=d)
 
 
 def _by_value(numbers: Integers) -> Iterator[tuple[int, Integers]]:
