@@ -682,8 +682,6 @@ def fusion():
             off.append(abs((x - want)[box].sum()))
             spread.append(np.sqrt((drawn[box].sum((0, 1)) ** 2).sum()))
     row["cover_of_sums"] = float(np.mean(np.asarray(off) < 1.645 * np.asarray(spread)))
-    sharp, seconds = timed(lambda: ef.fit_observations(rows_of, ef.oriented(), shape=(n, n)))
-    row |= {"oriented": rms(sharp.samples()[inner, inner] - want), "oriented_seconds": seconds}
     if has("drizzle"):
         from drizzle.resample import Drizzle
 
@@ -715,6 +713,10 @@ def fusion():
             )
             total += np.stack([np.nan_to_num(got) * foot, foot])
         row["reproject"] = rms((total[0] / total[1])[inner, inner] - want)
+    print(row, flush=True)
+    record("observe", "fusion", [row])
+    sharp, seconds = timed(lambda: ef.fit_observations(rows_of, ef.oriented(), shape=(n, n)))
+    row |= {"oriented": rms(sharp.samples()[inner, inner] - want), "oriented_seconds": seconds}
     print(row, flush=True)
     record("observe", "fusion", [row])
 
