@@ -163,7 +163,7 @@ def _fit_grid(
     domain = about["domain"]
     own = Smooth(order=GRID_ORDER, cell=6, overlap=1.0, context=1)
     if isinstance(settings, Smooth):
-        said = () if settings.cell is None else ("cell", "overlap", "context")
+        said: tuple[str, ...] = () if settings.cell is None else ("cell", "overlap", "context")
         said += () if settings.order == "auto" else ("order",)
         own = replace(own, **{k: getattr(settings, k) for k in said})
 
