@@ -70,7 +70,7 @@ for shift in (0.0, 0.5):
     noisy = y + rng.standard_normal(len(at))
     rows.append(ob.blurred(at, noisy, psf=ob.gaussian(1.0, step=1.0), noise=1.0))
 sharp = ef.fit_observations(rows, shape=scene.shape)
-spread = np.sqrt(sharp.model.observed.on_grid([np.arange(48.0)] * 2))[..., 0]
+spread = sharp.resize(scene.shape, quantity="std")
 figure, axes = plt.subplots(1, 3, figsize=(9, 3))
 for axis, picture in zip(axes, (noisy.reshape(40, 40), sharp.samples(), spread)):
     axis.imshow(picture)

@@ -475,11 +475,15 @@ def one_fit_of_observations(seed):
     if rng.integers(3) == 0:
         rows.append(ob.equation(x, {(2,) * d: 1.0, (0,) * d: 1.0}))
     options = {"bounds": ([0] * d, [1] * d), "shape": [int(rng.integers(1, 12))] * d}
-    told = f"{d} axes, {n} rows, size {size:g}, noise {noise}, {options['shape']}"
+    if rng.integers(3) == 0:
+        coords = [(np.arange(9) + 0.5) / 9] * d
+        options["background"] = ef.fit(size * rng.standard_normal((9,) * d), coords=coords)
+    told = f"{d} axes, {n} rows, size {size:g}, noise {noise}, {options}"
     try:
         with limited(60), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            got = np.asarray(ef.fit_observations(rows, **options)(x))
+            field = ef.fit_observations(rows, **options)
+            got, spread = np.asarray(field(x)), np.asarray(field.std(x))
     except REFUSED as error:
         ours = traceback.extract_tb(error.__traceback__)[-1]
         is_ours = "elmfield" in ours.filename and ours.line.startswith("raise")
@@ -490,4 +494,10 @@ def one_fit_of_observations(seed):
         return f"foreign: {told}: {type(error).__name__}: {error}"
     if foreign := [w for w in heard if issubclass(w.category, RuntimeWarning)]:
         return f"wrong: {told}: {foreign[0].message} at {foreign[0].filename}:{foreign[0].lineno}"
-    return "done" if np.isfinite(got).all() else f"wrong: {told}: values are not finite"
+    if not np.isfinite(got).all() or not (spread >= 0).all():
+        return f"wrong: {told}: values or deviations are not finite"
+    # A field with a background goes through the samples of its grid, not through rows between.
+    if noise == 0.0 and not heard and "background" not in options:
+        off = np.abs(got - y).max() / np.abs(y).max()
+        return "done" if off < 1e-8 else f"wrong: {told}: rows are missed by {off:g}, and not told"
+    return "done"

@@ -311,17 +311,16 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
     R = both[:m, :m]
     z = solve_triangular(R, both[:m, m:])
     kept = [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]
-    if not kept:
-        c = space.coefficients(factors, a * z)
-        return Solution(c, R, factors, [g.y - g.A @ c for g in groups])
-    every = [g.A for g in groups], [g.y for g in groups], rows
-    A, y, B = (np.concatenate([x[i] for i in kept]) for x in every)
-    for _ in range(CORRECTIONS):
+    A, y, B = (
+        np.concatenate([np.zeros((0, x[0].shape[1])), *(x[i] for i in kept)])
+        for x in ([g.A for g in groups], [g.y for g in groups], rows)
+    )
+    for _ in range(CORRECTIONS if kept else 0):
         left = B.T @ (y / t[kept[0]] - B @ z)
         z = z + solve_triangular(R, solve_triangular(R, left, trans="T"))
     c = space.coefficients(factors, a * z)
     left = y - A @ c
-    if len(A) < len(c) and 0 < np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
+    if 0 < len(A) < len(c) and np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
         # What is below the prior's last digit: the least change of coefficients that meets it.
         c = c + lstsq(A, left, cond=1e-10, lapack_driver="gelsy")[0]
     return Solution(c, R, factors, [g.y - g.A @ c for g in groups])

@@ -162,11 +162,10 @@ def _fit_grid(
 
     domain = about["domain"]
     own = Smooth(order=GRID_ORDER, cell=6, overlap=1.0, context=1)
-    if isinstance(settings, Smooth) and settings.order != "auto":
-        own = replace(own, order=settings.order)
-    if isinstance(settings, Smooth) and settings.cell is not None:
-        same = {k: getattr(settings, k) for k in ("cell", "overlap", "context")}
-        own = replace(own, **same)
+    if isinstance(settings, Smooth):
+        said: tuple[str, ...] = () if settings.cell is None else ("cell", "overlap", "context")
+        said += () if settings.order == "auto" else ("order",)
+        own = replace(own, **{k: getattr(settings, k) for k in said})
 
     def encode(x: Floats, settings: Settings, on: Domain = domain) -> Field:
         shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
@@ -236,22 +235,21 @@ def _spread(
     Corrections are larger in proportion. None where it was not fitted to observations, and where
     rows are other than values of known noise.
     """
-    if background.model.observed is None or any(
-        o.kind != "values" or o.sigma is None for o in listed
-    ):
+    known = all(o.kind == "values" and o.sigma is not None for o in listed)
+    if background.model.observed is None or not known:
         return None
 
     def unsure(points: Floats) -> Floats:
         found = np.asarray(to_numpy(background.std(points, outside="nearest")))
         return np.asarray(found.reshape(len(points), -1).mean(axis=1))
 
-    typical = unsure(np.concatenate([o.places for o in listed])).mean()
+    typical = float(unsure(np.concatenate([o.places for o in listed])).mean()) or 1.0
 
     def spread(x: Floats) -> Floats:
-        points = [a.from_index(c) for a, c in zip(domain.axes, x.T)]
-        return np.asarray(np.maximum(unsure(np.stack(points, axis=1)) / typical, 1e-2))
+        points = np.stack([a.from_index(c) for a, c in zip(domain.axes, x.T)], axis=1)
+        return np.asarray(np.maximum(unsure(points) / typical, 1e-2))
 
-    return spread if typical > 0 else None
+    return spread
 
 
 def _add(
@@ -366,7 +364,7 @@ def _domain_like(like: object, periodic: Periodic) -> Domain:
         domain = like.domain
     elif hasattr(like, "dims") and hasattr(like, "coords"):
         names = tuple(map(str, like.dims))
-        coords = [np.asarray(like[n]) for n in names]  # type: ignore[index]
+        coords = [np.asarray(like.coords[n]) for n in names]
         domain = make_domain(tuple(map(len, coords)), dims=names, coords=coords, periodic=periodic)
     else:
         raise TypeError(f"`like` must be a Field or a DataArray; got {shown(like)}.")

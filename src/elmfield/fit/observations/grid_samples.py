@@ -8,7 +8,6 @@ the posterior; no matrix of samples is formed.
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -296,24 +295,25 @@ def kept(system: GridSystem, observations: list[Observation]) -> Floats:
     if not exact:
         return x
     root, waves = np.sqrt(system.prior), system.waves
-    ends = np.cumsum([0, *(len(system.values[g]) for g in exact)])
+    y = np.concatenate([system.values[g] for g in exact])
 
-    def rows(v: Floats) -> Floats:
-        samples = waves.apply(root * v.reshape(-1, 1), back=True)
-        return np.concatenate([system.maps[g].matmat(samples) for g in exact])
+    def seen(x: Floats) -> Floats:
+        return np.concatenate([system.maps[g].matmat(x) for g in exact])
+
+    def samples(v: Floats) -> Floats:
+        return waves.apply(root * v.reshape(-1, 1), back=True)
 
     def adjoint(u: Floats) -> Floats:
-        parts = zip(exact, pairwise(ends))
-        seen = sum(system.maps[g].rmatmat(u.reshape(-1, 1)[i:j]) for g, (i, j) in parts)
-        return np.asarray(root * waves.apply(np.asarray(seen)))
+        parts = np.split(u.reshape(-1, 1), np.cumsum([len(system.values[g]) for g in exact])[:-1])
+        back = sum(system.maps[g].rmatmat(p) for g, p in zip(exact, parts))
+        return np.asarray(root * waves.apply(np.asarray(back)))
 
-    A = LinearOperator((int(ends[-1]), len(x)), rows, adjoint, dtype=np.float64)
-    y = np.concatenate([system.values[g] for g in exact])
+    A = LinearOperator((len(y), len(x)), lambda v: seen(samples(v)), adjoint, dtype=np.float64)
     for _ in range(3):  # the least change, by the prior, that meets them; again for its last digits
-        left = y - np.concatenate([system.maps[g].matmat(x) for g in exact])
+        left = y - seen(x)
         for c in range(left.shape[1] if left.any() else 0):
             v = lsqr(A, left[:, c], atol=1e-15, btol=1e-12, conlim=0, iter_lim=MOST_STEPS)[0]
-            x[:, c : c + 1] += waves.apply(root * v[:, None], back=True)
+            x[:, c : c + 1] += samples(v)
     worst = float(np.abs(left).max() / (np.ptp(y) or 1.0))
     if worst > 1e-6:
         warnings.warn(
