@@ -199,7 +199,7 @@ def of_part(values: Array, part: str) -> Array:
     return np.asarray(take.get(part, np.abs)(values))
 
 
-def _nearest(places: Any, n: Any) -> Array:
+def _nearest(places: Array, n: Array) -> Array:
     # The half of a border belongs to the sample after it, as cells of regions do.
     return np.clip(np.floor(places + 0.5).astype(int), 0, n - 1)
 

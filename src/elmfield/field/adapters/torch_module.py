@@ -18,6 +18,7 @@ from torch import nn
 from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, outside_torch_modes, to_numpy
+from elmfield._array.typing import Array
 from elmfield.domain import Domain
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import Order, Taken, borders_of, horner, index_in_box
@@ -74,7 +75,7 @@ class PointModule(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         super().__init__()
         self.places = IndexModule(model.domain)
         self.d, self.single = len(model.shape), model.channel_axis is None
@@ -417,6 +418,6 @@ def field_module(model: "Model") -> FieldModule:
     return _on_device_of(FieldModule(model, axes), model.offset)
 
 
-def _on_device_of(module: M, like: Any) -> M:
+def _on_device_of(module: M, like: Array) -> M:
     """A module on the device of an array of torch; where it is for other libraries' arrays."""
     return module.to(like.device) if isinstance(like, torch.Tensor) else module

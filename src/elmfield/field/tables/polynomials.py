@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -322,8 +323,8 @@ def borders_of(domain: Domain) -> list[Border]:
 
 
 def index_in_box(
-    xp: Any, stop: Callable[[Any], Any], x: Any, border: Border, knots: Any | None
-) -> Any:
+    xp: ModuleType, stop: Callable[[Array], Array], x: Array, border: Border, knots: Array | None
+) -> Array:
     """Index coordinates of coordinates along an axis, moved into the box, by torch or JAX.
 
     `stop` gives an array that no gradient goes through.
@@ -340,7 +341,7 @@ def index_in_box(
     return xp.clip(x, low, high)
 
 
-def jax_function(table: "Table") -> Callable[[Any], Any]:
+def jax_function(table: "Table") -> Callable[[Array], Array]:
     """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
     try:
         import jax
@@ -357,7 +358,7 @@ def jax_function(table: "Table") -> Callable[[Any], Any]:
     borders, stop = list(zip(borders_of(model.domain), knots)), jax.lax.stop_gradient
     lattice = list(zip(own.low, own.per_unit, own.counts))
 
-    def function(points: Any) -> Any:
+    def function(points: Array) -> Array:
         points = jnp.asarray(points)
         flat, s, cell = points.reshape(-1, len(lattice)), [], 0
         for k, ((low, m, J), border) in enumerate(zip(lattice, borders)):

@@ -247,7 +247,7 @@ class Table(AtPoints):
 
         return table_module(self)
 
-    def jax(self) -> Callable[[Any], Any]:
+    def jax(self) -> Callable[[Array], Array]:
         """The table as a pure function of JAX, points (..., d) to values: `jit`, `vmap`, `grad`.
 
         ``jax.grad`` of it is the table's gradient. Points outside go to the border; what was
