@@ -68,7 +68,7 @@ def main():
     count = Count()
     asked = [word for word in sys.argv[1:] if word != "--write"]
     files = [str(HERE / f"test_{suite}.py") for suite in asked] or [str(HERE)]
-    status = pytest.main(["-n", "0", "-q", *files], plugins=[count])
+    status = pytest.main(["-n", "0", "-q", "--timeout", "0", *files], plugins=[count])
     page = PAGE.read_text("utf-8")
     made = table(count.found, PLACE.search(page)[0])
     print(made)
