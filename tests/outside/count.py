@@ -1,7 +1,8 @@
-"""Runs the suites and counts them: ``python tests/outside/count.py [--write]``, `make judges`.
+"""Runs the suites and counts them: `make judges`, or ``count.py [--write] [SUITE ...]``.
 
-With ``--write`` the table goes into docs/judges.md. A test fails that failed, or that
-not_applicable.toml lists as a fault; a suite whose package is not installed is left as it was.
+All suites, or those named (``scipy_grid verde``). With ``--write`` the table goes into
+docs/judges.md. A test fails that failed, or that not_applicable.toml lists as a fault; a suite that
+did not run, or whose package is not installed, is left as it was.
 """
 
 import os
@@ -65,7 +66,9 @@ def main():
     """Run, print, and write if asked to."""
     os.environ["JUDGES"] = "1"
     count = Count()
-    status = pytest.main(["-n", "0", "-q", str(HERE)], plugins=[count])
+    asked = [word for word in sys.argv[1:] if word != "--write"]
+    files = [str(HERE / f"test_{suite}.py") for suite in asked] or [str(HERE)]
+    status = pytest.main(["-n", "0", "-q", "--timeout", "0", *files], plugins=[count])
     page = PAGE.read_text("utf-8")
     made = table(count.found, PLACE.search(page)[0])
     print(made)

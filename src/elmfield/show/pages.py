@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
@@ -40,7 +41,7 @@ STALLED_SECONDS = 5
 """Seconds after which a connection that waits for its client is dropped."""
 
 
-class Served:
+class Served(AbstractContextManager["Served"]):
     """A page that is being served; `url` is its address.
 
     In a notebook it shows itself. ``close()`` ends it, as does leaving a ``with`` block.
@@ -73,9 +74,6 @@ class Served:
                 self._thread.join(0.5)
         finally:
             self.close()
-
-    def __enter__(self) -> "Served":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -170,9 +168,8 @@ def _listen(host: str, port: int) -> socket.socket:
 # --- a page without a server ----------------------------------------------------------------------
 
 
-_SCRIPTS = ("view", "numbers", "axes", "series", "picture", "profile", "state", "planes")
-_OPENSEADRAGON = ("openseadragon.min.js", "openseadragon.LICENSE.txt")
-PAGE = ("index.html", "view.css", "icon.svg", *(f"{n}.js" for n in _SCRIPTS), *_OPENSEADRAGON)
+FOLDER = files(__package__) / "page"
+PAGE = tuple(sorted(p.name.removesuffix(".xz") for p in FOLDER.iterdir() if p.is_file()))
 """The files of the page; no others are served."""
 
 TILES_MAX_BYTES = 64 << 20
@@ -187,10 +184,9 @@ Put = Callable[[str, bytes], None]
 
 def page_file(name: str) -> bytes:
     """A file of the page; large ones are packed."""
-    folder = files(__package__) / "page"
-    if (folder / name).is_file():
-        return (folder / name).read_bytes()
-    return lzma.decompress((folder / f"{name}.xz").read_bytes())
+    if (FOLDER / name).is_file():
+        return (FOLDER / name).read_bytes()
+    return lzma.decompress((FOLDER / f"{name}.xz").read_bytes())
 
 
 Layers = dict[str, tuple[Look, int]]

@@ -334,11 +334,8 @@ class Scene:
         n = self.field.model.n_channels
         if len(names) == n:
             return names
-        return (
-            ["red", "green", "blue", "alpha"][:n]
-            if self.is_picture
-            else [f"channel {k}" for k in range(n)]
-        )
+        usual = [f"channel {k}" for k in range(n)]
+        return ["red", "green", "blue", "alpha"][:n] if self.is_picture else usual
 
     # --- what the page is told -----------------------------------------------------------------
 

@@ -259,3 +259,18 @@ def test_a_single_slice_keeps_its_place(series, tmp_path):
                 own.TransformIndexToPhysicalPoint(at),
                 atol=1e-4,
             )
+
+
+@pytest.mark.parametrize(("name", "said"), [("Position", None), ("Orientation", [0] * 6)])
+def test_a_slice_that_says_nothing_of_its_place(series, tmp_path, name, said):
+    path = sorted(series[0].iterdir())[3]
+    data = pydicom.dcmread(path)
+    setattr(data, f"Image{name}Patient", said)
+    data.save_as(path)
+    field = ef.fit(path)
+    assert field.labels.affine is None
+    ef.write(field, tmp_path / "half.dcm", scale=0.5)
+    spacing = pydicom.dcmread(tmp_path / "half.dcm").PixelSpacing
+    assert_allclose(np.array(spacing, float), (2 * ROWS, 2 * COLUMNS))
+    with pytest.raises(UnreadableError, match="1 of 20 slices do not say where they lie"):
+        ef.read(series[0])

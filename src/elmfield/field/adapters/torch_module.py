@@ -18,9 +18,10 @@ from torch import nn
 from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, outside_torch_modes, to_numpy
+from elmfield._array.typing import Array
 from elmfield.domain import Domain
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import Order, Taken, horner
+from elmfield.field.tables.polynomials import Order, Taken, borders_of, horner, index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -46,38 +47,23 @@ class IndexModule(nn.Module):
 
     def __init__(self, domain: Domain) -> None:
         super().__init__()
-        self.axes = [
-            (a.origin, a.step, a.size, a.period, a.spacing is not None, low, high)
-            for a, low, high in zip(domain.axes, domain.low, domain.high)
-        ]
+        self.borders = borders_of(domain)
         for k, a in enumerate(domain.axes):
-            if a.spacing is not None:
-                self.register_buffer(f"knots_{k}", torch.as_tensor(a.spacing.knots.copy()))
+            knots = None if a.spacing is None else torch.as_tensor(a.spacing.knots.copy())
+            self.register_buffer(f"knots_{k}", knots)
 
     def forward(self, points: Tensor) -> list[Tensor]:
         """Columns (n,) in float64, of points (n, d)."""
-        found = []
-        for k, (origin, step, size, period, is_uneven, low, high) in enumerate(self.axes):
-            x = points[:, k].to(torch.float64)
-            i = x if (origin, step) == (0, 1) else (x - origin) / step
-            if is_uneven:
-                if period is not None:
-                    turn = period / abs(step)
-                    i = i - torch.floor(i / turn).detach() * turn
-                i = _along(i, self.get_buffer(f"knots_{k}"), size)
-            if period is not None:
-                i = i - (torch.floor((i + 0.5) / size) * size).detach()
-                i = torch.where((i < low) & (i + size <= high + 1e-9 * size), i + size, i)
-            found.append(torch.clamp(i, low, high))
-        return found
+        x = points.to(torch.float64)
+        return [
+            index_in_box(torch, _detached, x[:, k], border, getattr(self, f"knots_{k}"))
+            for k, border in enumerate(self.borders)
+        ]
 
 
-def _along(v: Tensor, knots: Tensor, size: int) -> Tensor:
-    """From positions in steps to index coordinates: straight between samples."""
-    dense = v.detach() + 0.0  # in one piece of memory, under `vmap` too: torch warns of strides
-    piece = torch.clamp(torch.searchsorted(knots, dense, right=True) - 1, 0, len(knots) - 2)
-    at = piece + (v - knots[piece]) / (knots[piece + 1] - knots[piece])
-    return at / ((len(knots) - 1) // (size + 1)) - 1
+def _detached(x: Tensor) -> Tensor:
+    """A copy in one piece of memory, under `vmap` too: torch warns of strides."""
+    return x.detach() + 0.0
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -89,7 +75,7 @@ class PointModule(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         super().__init__()
         self.places = IndexModule(model.domain)
         self.d, self.single = len(model.shape), model.channel_axis is None
@@ -432,6 +418,6 @@ def field_module(model: "Model") -> FieldModule:
     return _on_device_of(FieldModule(model, axes), model.offset)
 
 
-def _on_device_of(module: M, like: Any) -> M:
+def _on_device_of(module: M, like: Array) -> M:
     """A module on the device of an array of torch; where it is for other libraries' arrays."""
     return module.to(like.device) if isinstance(like, torch.Tensor) else module

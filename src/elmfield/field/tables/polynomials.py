@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from elmfield._array.autograd import differentiable
 from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.domain import Axis
+from elmfield.domain import Domain
 from elmfield.errors import need
 
 if TYPE_CHECKING:
@@ -308,6 +309,39 @@ def _powers(s: Floats, degree: int, order: int) -> Floats:
     return P
 
 
+Border = tuple[float, float, int, float | None, float | None, float, float]
+"""Of an axis: origin, step, size, period, turn of uneven samples, and both ends of its box."""
+
+
+def borders_of(domain: Domain) -> list[Border]:
+    """What :func:`index_in_box` needs of every axis."""
+    turns = [None if a.spacing is None else a.spacing.turn for a in domain.axes]
+    return [
+        (a.origin, a.step, a.size, a.period, turn, low, high)
+        for a, turn, low, high in zip(domain.axes, turns, domain.low, domain.high)
+    ]
+
+
+def index_in_box(
+    xp: ModuleType, stop: Callable[[Array], Array], x: Array, border: Border, knots: Array | None
+) -> Array:
+    """Index coordinates of coordinates along an axis, moved into the box, by torch or JAX.
+
+    `stop` gives an array that no gradient goes through.
+    """
+    origin, step, size, period, turn, low, high = border
+    x = x if (origin, step) == (0, 1) else (x - origin) / step
+    if knots is not None:
+        x = x if turn is None else x - xp.floor(stop(x) / turn) * turn
+        piece = xp.clip(xp.searchsorted(knots, stop(x), side="right") - 1, 0, len(knots) - 2)
+        x = piece + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+        x = x / ((len(knots) - 1) // (size + 1)) - 1
+    if period is not None:
+        x = x - xp.floor((stop(x) + 0.5) / size) * size
+        x = xp.where((x < low) & (x + size <= high + 1e-9 * size), x + size, x)
+    return xp.clip(x, low, high)
+
+
 def jax_function(table: "Table") -> Callable[[Array], Array]:
     """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
     jax, jnp = (need(n, "jax", "a table as a function of JAX") for n in ("jax", "jax.numpy"))
@@ -315,32 +349,16 @@ def jax_function(table: "Table") -> Callable[[Array], Array]:
     rows = to_numpy(own.coefficients)  # (C, T, cells), or (cells, T, C) outside NumPy
     rows = jnp.asarray(rows.transpose(2, 1, 0) if is_numpy(own.coefficients) else rows)
     offset, scale = (jnp.asarray(to_numpy(v)) for v in (model.offset, model.scale))
-    borders = list(zip(model.domain.axes, model.domain.low, model.domain.high))
+    knots = [None if a.spacing is None else jnp.asarray(a.spacing.knots) for a in model.domain.axes]
+    borders, stop = list(zip(borders_of(model.domain), knots)), jax.lax.stop_gradient
     lattice = list(zip(own.low, own.per_unit, own.counts))
-
-    def index_of(x: Array, axis: Axis, low: float, high: float) -> Array:
-        """Index coordinates of coordinates along an axis, moved into the box."""
-        if (axis.origin, axis.step) != (0, 1):
-            x = (x - axis.origin) / axis.step
-        if axis.spacing is not None:
-            turn, knots = axis.spacing.turn, jnp.asarray(axis.spacing.knots)
-            if turn is not None:
-                x = x - jnp.floor(jax.lax.stop_gradient(x) / turn) * turn
-            piece = jnp.searchsorted(knots, jax.lax.stop_gradient(x), side="right") - 1
-            piece = jnp.clip(piece, 0, len(knots) - 2)
-            x = piece + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
-            x = x / axis.spacing.per_sample - 1
-        if axis.period is not None:
-            x = x - jnp.floor((jax.lax.stop_gradient(x) + 0.5) / axis.size) * axis.size
-            x = jnp.where((x < low) & (x + axis.size <= high + 1e-9 * axis.size), x + axis.size, x)
-        return jnp.clip(x, low, high)
 
     def function(points: Array) -> Array:
         points = jnp.asarray(points)
         flat, s, cell = points.reshape(-1, len(lattice)), [], 0
         for k, ((low, m, J), border) in enumerate(zip(lattice, borders)):
-            x = index_of(flat[:, k], *border)
-            j = jnp.clip(jnp.floor((jax.lax.stop_gradient(x) - low) * m), 0, J - 1).astype(int)
+            x = index_in_box(jnp, stop, flat[:, k], *border)
+            j = jnp.clip(jnp.floor((stop(x) - low) * m), 0, J - 1).astype(int)
             # The distance from the cell's own beginning is exact: one from the first cell's is not.
             s.append((2 * m * (x - (low + j / m)) - 1).astype(rows.dtype)[:, None])
             cell = cell * J + j

@@ -194,8 +194,8 @@ def fit_points(
         _, first = np.unique(place, return_index=True)
         part = scale / field.model.data_range
         # Below order 1 kernels are cusps: what rounding moves a sample by is seen there alone.
-        known = at[first], y, solved.missed * part, solved.rounding * part
-        _tell_missed(field, *known, is_cusp=float(order) < 1)
+        left, rounding = solved.missed * part, solved.rounding * part
+        _tell_missed(field, at[first], y, left, rounding, is_cusp=float(order) < 1)
     return field
 
 

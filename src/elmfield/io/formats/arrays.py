@@ -128,7 +128,7 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
 
 def _read_cfl(path: Path) -> Gridded:
     """An array of BART's, whose axes are in a fixed order; coils, the fourth, are channels."""
-    lines = path.with_suffix(".hdr").read_text().splitlines()
+    lines = path.with_suffix(".hdr").read_text("latin-1").splitlines()
     sizes = next((row for row in lines if row and not row.startswith("#")), "")
     shape = tuple(int(n) for n in sizes.split())
     if not shape or min(shape) < 1:
@@ -155,7 +155,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     if suffix == ".cfl":
         sizes = " ".join(map(str, values.shape))
-        path.with_suffix(".hdr").write_text(f"# Dimensions\n{sizes}\n")
+        path.with_suffix(".hdr").write_bytes(f"# Dimensions\n{sizes}\n".encode())
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = samples.labels.name or "values"

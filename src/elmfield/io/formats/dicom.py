@@ -21,7 +21,7 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
-PLACE = {"ImagePositionPatient", "ImageOrientationPatient"}
+PLACE = ("ImageOrientationPatient", "ImagePositionPatient")
 """Elements that say where a slice lies."""
 
 SLICE_MAX_OFFSET = 0.01
@@ -67,7 +67,7 @@ def _read_file(path: Path) -> Gridded:
     sizes = values.shape[len(names) - 2 :]
     at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
     affine = None
-    if len(names) == 2 and set(data.dir()) >= PLACE:  # its axes first, then that across it
+    if len(names) == 2 and _is_placed(data):  # its axes first, then that across it
         affine = _affine([data], np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
     labels = Labels(
         align="areas",
@@ -80,6 +80,14 @@ def _read_file(path: Path) -> Gridded:
     )
     k = values.ndim - 1 if colour else None
     return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
+
+
+def _is_placed(data: Slice) -> bool:
+    """Whether a slice says where it lies; headers may have the elements, and nothing in them."""
+    along, place = ([float(v) for v in data.get(name) or ()] for name in PLACE)
+    if (len(along), len(place)) != (6, 3):
+        return False
+    return bool(np.linalg.norm(np.cross(along[:3], along[3:])) > 0.5)
 
 
 def _rescale(data: Slice) -> tuple[float, float]:
@@ -151,10 +159,10 @@ def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> li
 
 def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[int]]:
     """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
-    if without := [d for d in slices if not set(d.dir()) >= PLACE]:
+    if without := [d for d in slices if not _is_placed(d)]:
         raise UnreadableError(
             f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
-            f"({', '.join(sorted(PLACE))}). Read single files instead."
+            f"({', '.join(PLACE)}). Read single files instead."
         )
     at = np.array([d.ImagePositionPatient for d in slices], float)
     along = np.array(slices[0].ImageOrientationPatient, float)

@@ -279,30 +279,26 @@ def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
 
 def _to_map(samples: Gridded) -> Gridded | None:
     """Even latitudes and longitudes as a map, north up; None for anything else."""
-    pair = samples.labels.horizontal(samples.dims)
     d = len(samples.dims)
-    if pair != (d - 2, d - 1):
+    is_single = all(n == 1 for n in samples.shape[:-2])
+    if samples.labels.horizontal(samples.dims) != (d - 2, d - 1) or not is_single:
         return None
-    lat, lon = (samples.coords.get(samples.dims[k]) for k in pair)
-    values = np.asarray(samples.values)
-    if lat is None or lon is None or any(n > 1 for n in samples.shape[:-2]):
-        return None
-    for c in (lat, lon):
+    for name in samples.dims[:-2]:
+        samples = samples.pick(name, 0)
+    corner = []
+    for name, way in zip(samples.dims, (-1, 1)):
+        c = samples.coords.get(name, np.empty(0))
         steps = np.diff(np.asarray(c, np.float64))
-        if len(c) < 2 or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
+        if not steps.size or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
-    channel = samples.channel_axis
-    if channel is not None:
-        values, channel = np.moveaxis(values, channel, 0), 0
-    values = values.reshape(*values.shape[: 0 if channel is None else 1], *values.shape[-2:])
-    north, east = step_of(lat), step_of(lon)
-    values = values[..., ::-1, :] if north > 0 else values
-    values = values[..., ::-1] if east < 0 else values
-    top, left = float(max(lat[0], lat[-1])), float(min(lon[0], lon[-1]))
-    dlat, dlon = abs(north), abs(east)
-    corners = [dlon, 0.0, left - dlon / 2, 0.0, -dlat, top + dlat / 2]
+        samples = samples if steps[0] * way > 0 else samples.pick(name, slice(None, None, -1))
+        step = way * abs(step_of(c))
+        corner.append((step, float(samples.coords[name][0]) - step / 2))
+    (south, top), (east, left) = corner
+    corners = [east, 0.0, left, 0.0, south, top]
     labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
-    return Gridded(values=values, dims=("y", "x"), channel_axis=channel, labels=labels)
+    values, k = samples.values, samples.channel_axis
+    return Gridded(values=values, dims=("y", "x"), channel_axis=k, labels=labels)
 
 
 def _write_map(samples: Gridded, path: Path) -> None:
