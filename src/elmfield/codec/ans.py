@@ -250,10 +250,25 @@ def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
 def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
     """Encode the batches of one stream backwards; return its words. Changes the states (lanes,)."""
     if len(x) > SCALAR_LANES:
-        stacks = WordStacks([np.zeros(0, np.uint16)], sum(map(len, batches)))
+        L, shift, found = len(x), np.uint32(bits), [np.zeros(0, np.uint16)]
         for entries in reversed(batches):
-            encode(x[None], entries[None], bits, stacks)
-        return stacks.content()[0]
+            freqs, starts = entries & _HALF, entries >> _WORD
+            for a in reversed(range(0, len(entries), L)):
+                freq = freqs[a : a + L]
+                state = x[: len(freq)]
+                full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+                if full.size:
+                    high = state.take(full)
+                    found.append(high.astype(np.uint16))
+                    high >>= _WORD
+                    state[full] = high
+                quotient = state // freq
+                freq *= quotient
+                state -= freq
+                quotient <<= shift
+                state += quotient
+                state += starts[a : a + L]
+        return np.concatenate(found[::-1])
     states, words, L = x.tolist(), [], len(x)
     for entries in reversed(batches):
         lane = len(entries) % L
@@ -377,12 +392,17 @@ class Decoder:
         which = small.reshape(-1).nonzero()[0]
         if not which.size:
             return
-        counts = np.count_nonzero(small, axis=1)
-        ahead = self.next - (np.cumsum(counts) - counts)
-        self.next += counts
+        if len(x) == 1:  # the words of one stream stand in a row
+            first = int(self.next[0])
+            self.next[0] = first + which.size
+            words = self.words[first : first + which.size]
+        else:
+            counts = np.count_nonzero(small, axis=1)
+            ahead = self.next - (np.cumsum(counts) - counts)
+            self.next += counts
+            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts), mode="clip")
         if bool((self.next > self.end).any()):
             raise too_short()
-        words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
         filled |= words
