@@ -122,7 +122,7 @@ def unpack(data):
             m, e = math.frexp(active)
             level = 2 * (e - 4) + (m >= 0.75) - shift
             classes.append(24 * kind + min(max(level, 0), 23))
-        n = max(8192, -(-len(where) // 24))
+        n = max(16384, -(-len(where) // 24))
         tokens = [
             t for a in range(0, len(where), n) for t in stream.batch(tables, classes[a : a + n])
         ]

@@ -326,7 +326,11 @@ class Decoder:
         n, L = rows.shape[1], self._lanes
         if len(rows) == 1 and L <= SCALAR_LANES:
             return self._decode_scalars(tables, rows[0].tolist()).reshape(classes.shape)
-        pieces = [self._decode_lanes(tables, rows[:, a : a + L]) for a in range(0, max(n, 1), L)]
+        slots, entries = rows << tables.bits, rows * tables.entries.shape[1]
+        pieces = [
+            self._decode_lanes(tables, slots[:, a : a + L], entries[:, a : a + L])
+            for a in range(0, max(n, 1), L)
+        ]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
 
     def _decode_scalars(self, tables: Tables, rows: list[int]) -> Symbols:
@@ -353,14 +357,17 @@ class Decoder:
         self.x[0], self.next[0] = states, first + word
         return np.array(out, np.uint8)
 
-    def _decode_lanes(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
-        """Return symbols for at most as many classes as there are lanes, (streams, n)."""
-        x = self.x[:, : rows.shape[1]]
+    def _decode_lanes(
+        self, tables: Tables, slots: NDArray[np.intp], place: NDArray[np.intp]
+    ) -> Symbols:
+        """Return symbols, (streams, n), no more than there are lanes.
+
+        `slots` and `place` say where the tables of their classes begin; they are changed.
+        """
+        x = self.x[:, : slots.shape[1]]
         slot = x & np.uint32((1 << tables.bits) - 1)
-        place = rows << tables.bits
-        place += slot
-        symbols: Symbols = tables.slots.take(place)
-        np.multiply(rows, tables.entries.shape[1], out=place)
+        slots += slot
+        symbols: Symbols = tables.slots.take(slots)
         place += symbols
         entry = tables.entries.take(place)
         high = x >> np.uint32(tables.bits)
@@ -369,7 +376,7 @@ class Decoder:
         entry >>= _WORD
         high -= entry
         self._refill(high)
-        self.x[:, : rows.shape[1]] = high
+        x[...] = high
         return symbols
 
     def decode_raw(self, bits: NDArray[np.integer]) -> Entries:

@@ -41,7 +41,7 @@ LEAST_ACTIVITY = 8.0
 DIRECT = 32
 N_TOKENS = DIRECT - 1 + 19
 """Numbers below 31 are their own tokens, larger ones are written by octave."""
-PIECE_SYMBOLS, MAX_PIECES = 1 << 13, 24
+PIECE_SYMBOLS, MAX_PIECES = 1 << 14, 24
 """Tables learn after so many symbols of a phase, or more where it would be too often."""
 LARGEST_NUMBER = (1 << 24) - 2
 LARGEST_UNITS = 2.0**36
