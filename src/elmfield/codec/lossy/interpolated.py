@@ -150,14 +150,9 @@ def _in_a_row(x: Floats, axis: int, n: int) -> list[Floats]:
 
 def _neighbour_sums(x: Floats, axis: int) -> Floats:
     """Return sums of both neighbours along an axis; an end is its own."""
-    out, low = np.empty_like(x), (slice(None),) * axis
-    first, last, inner = (*low, slice(1)), (*low, slice(-1, None)), (*low, slice(1, -1))
-    before, after = x[(*low, slice(None, -2))], x[(*low, slice(2, None))]
-    np.add(before, after, out=out[inner])
-    out[first] = x[first] + x[(*low, slice(1, 2))] if x.shape[axis] > 1 else 2 * x[first]
-    if x.shape[axis] > 1:
-        out[last] = x[last] + x[(*low, slice(-2, -1))]
-    return out
+    n, low = x.shape[axis], (slice(None),) * axis
+    around = x.take(np.clip(np.arange(-1, n + 1), 0, n - 1), axis=axis)
+    return np.asarray(around[(*low, slice(n))] + around[(*low, slice(2, None))])
 
 
 def _interleave(even: Floats, odd: Floats, axis: int) -> Floats:
