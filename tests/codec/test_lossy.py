@@ -13,12 +13,14 @@ from scipy.ndimage import gaussian_filter
 from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
 from elmfield.codec.ans import Tables
+from elmfield.codec.container import join_parts
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
 from elmfield.codec.lossy.coder import StreamReader, StreamWriter
 from elmfield.codec.lossy.lossy_tile import Tile
 from elmfield.codec.lossy.packing import PreparedTile, check_array, code_tile
 from elmfield.errors import StoreError, StoreVersionError
+from oracles import interpolated as interpolated_oracle
 from oracles import lossless as lossless_oracle
 from oracles import lossy as oracle
 from support import block_means
@@ -420,6 +422,58 @@ def test_a_decoder_written_from_the_page_finds_the_same(name, priors):
     np.testing.assert_array_equal(oracle.unpack(data, priors), unpack(data))
 
 
+# --- interpolation --------------------------------------------------------------------------------
+
+
+def is_interpolated(data):
+    return data[2] == 2
+
+
+@pytest.mark.parametrize("bound", [0.5, 1e-3])
+@pytest.mark.parametrize(
+    "shape", [(40, 50), (700,), (9, 10, 12), (1, 70, 1, 33), (5, 4, 6, 7)], ids=str
+)
+def test_an_interpolated_tile_is_that_of_the_page(shape, bound, rng):
+    values = (waves(shape) + rng.normal(0, 0.3, shape) + 900).astype("float32")
+    gaps = values.copy()
+    gaps.flat[3:7] = np.nan
+    for own in (values, gaps, values.astype("float64")):
+        data = pack(own, max_error=bound, effort=1)
+        assert is_interpolated(data)
+        found = unpack(data)
+        np.testing.assert_array_equal(interpolated_oracle.unpack(data), found)
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(own))
+        assert np.nanmax(np.abs(found.astype(float) - own.astype(float))) <= bound
+
+
+def test_interpolation_of_what_is_calm_takes_few_bytes():
+    x = np.arange(512)
+    calm = np.add.outer(np.sin(x / 99), np.cos(x / 77)).astype("float32")
+    data = pack(calm, max_error=1e-3)
+    assert is_interpolated(data)
+    assert len(data) < 10_000  # 23 000 on a lattice
+    assert error(unpack(data), calm) <= 1e-3
+
+
+def test_what_is_not_interpolated(rng):
+    colours = waves((60, 70, 3))
+    dry = np.maximum(waves((80, 90)), 0)
+    rough = (waves((80, 90)) + rng.normal(0, 9, (80, 90))).astype("float32")
+    for values, bound in [(colours, 0.1), (dry, 0.5), (rough, 0.01), (rough.astype("i2"), 2)]:
+        axis = 2 if values.ndim == 3 else None
+        data = pack(values, max_error=bound, channel_axis=axis)
+        assert not is_interpolated(data)
+    assert not unpack(pack(dry, max_error=0.5))[dry == 0].any()
+    assert is_interpolated(pack(rough, max_error=0.01, effort=1))
+
+
+def test_axes_are_taken_in_the_order_of_their_roughness(rng):
+    rows = np.cumsum(rng.normal(size=(90, 1)), axis=0) + np.sin(np.arange(80) / 30)
+    both = [pack(v.astype("float32"), max_error=0.01, effort=1) for v in (rows, rows.T)]
+    assert all(map(is_interpolated, both))
+    assert abs(len(both[0]) - len(both[1])) < 0.02 * len(both[0])
+
+
 @pytest.mark.parametrize("shape", [(2, 40), (1, 3, 17), (2, 5, 6, 7), (1, 3, 1, 4, 5)], ids=str)
 def test_smoothing_is_that_of_the_page(shape, priors, rng, way):
     y = rng.integers(-150, 150, shape).cumsum(axis=1)
@@ -581,3 +635,43 @@ def test_a_lie_about_the_shape_is_told():
     data[6:8] = b"\xff\xff\xff\x7f\xff\xff\x7f"
     with pytest.raises(StoreError, match="claims shape"):
         unpack(bytes(data))
+
+
+# --- large arrays ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [None, 2])
+@pytest.mark.parametrize("asked", [{}, {"max_error": 0.2}], ids=str)
+def test_large_arrays_are_cut_into_parts(asked, axis, rng, monkeypatch):
+    monkeypatch.setattr("elmfield.codec.PART_SAMPLES", 1 << 11)
+    values = waves((130, 50, 2)) + rng.normal(0, 0.2, (130, 50, 2)).astype("float32")
+    values = values if axis else values[..., 0]
+    ((data, decoded),) = pack_decoded([values], channel_axis=axis, **asked)
+    assert data[2] == 3
+    np.testing.assert_array_equal(unpack(data), decoded)
+    assert error(decoded, values) <= asked.get("max_error", 0)
+    small = pack(values[:20], channel_axis=axis, **asked)
+    both = unpack_many([small, data, small])
+    np.testing.assert_array_equal(both[0], both[2])
+    np.testing.assert_array_equal(both[1], decoded)
+    for at in range(len(data) - 40, len(data), 7):
+        with pytest.raises(StoreError):
+            unpack(data[:at])
+    for wrong in (data[:12] + bytes([9]) + data[13:], data + b"x", data[:2] + b"\x07" + data[3:]):
+        with pytest.raises(StoreError):
+            unpack(wrong)
+    with pytest.raises(ValueError, match="coarse"):
+        unpack(data, coarse=1)
+
+
+def test_parts_fit_together(monkeypatch):
+    values = waves((300, 40))
+    parts = [pack(values[:200]), pack(values[200:])]
+    whole = join_parts(values, 0, parts)
+    np.testing.assert_array_equal(unpack(whole), values)
+    other = pack(values[200:].astype("float64")), pack(values[200:, :9]), pack(values[200:, 0])
+    for last in (*other, whole, pack(values[201:])):
+        with pytest.raises(StoreError):
+            unpack(join_parts(values, 0, [parts[0], last]))
+    with pytest.raises(StoreError):
+        unpack(join_parts(values, 0, []))

@@ -15,13 +15,16 @@ Inside, `container` has the bytes that all tiles share, `ans` the entropy coder;
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, check_effort
-from elmfield.codec.container import LOSSY, SAMPLES_PER_BYTE
+from elmfield._array.running import spread
+from elmfield.codec import container
+from elmfield.codec.container import INTERPOLATED, LOSSY, PARTS, SAMPLES_PER_BYTE
 
 if TYPE_CHECKING:
     from elmfield.codec.lossy import RateCurve
@@ -39,6 +42,8 @@ __all__ = [
 Values = NDArray[np.generic]
 
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
+PART_SAMPLES, MAX_PARTS, PART_MULTIPLE = 1 << 18, 16, 16
+"""Samples of a part of a large array, at least, parts at most, and what parts are multiples of."""
 WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
 """NaN of other bits than usual may be signalling ones, which NumPy warns of."""
 
@@ -96,6 +101,18 @@ def pack_decoded(
     check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
     tolerance = max_error if step is None else step
+    if len(arrays) == 1 and step is None and len(ends := _cut(arrays[0], channel_axis)) > 1:
+        axis = int(np.argmax(arrays[0].shape))
+
+        def pack_part(part: Values) -> tuple[bytes, Values]:
+            (one,) = pack_decoded(
+                [part], max_error=max_error, channel_axis=channel_axis, effort=effort
+            )
+            return one
+
+        made = spread(pack_part, np.split(arrays[0], ends[:-1], axis))
+        whole = np.concatenate([values for _, values in made], axis)
+        return [(container.join_parts(whole, axis, [data for data, _ in made]), whole)]
     if tolerance is None:
         return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
@@ -110,6 +127,17 @@ def pack_decoded(
     same = [v for v, is_exact in zip(arrays, exact) if is_exact]
     without = iter(zip(lossless.pack_many(same, channel_axis), same))
     return [next(without if is_exact else found) for is_exact in exact]
+
+
+def _cut(values: Values, channel_axis: int | None) -> list[int]:
+    """Return where the parts end that a large array is cut into: threads code them side by side."""
+    n = max(values.shape, default=0)
+    axis = None if channel_axis is None else channel_axis % values.ndim
+    if values.size < 2 * PART_SAMPLES or (axis is not None and values.shape[axis] == n):
+        return [n]
+    count = min(MAX_PARTS, values.size // PART_SAMPLES)
+    each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
+    return [*range(each, n, each), n]
 
 
 def _takes_no_loss(values: Values) -> bool:
@@ -149,17 +177,29 @@ def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
     from elmfield.codec import lossless
 
     data = [bytes(tile) for tile in tiles]
-    exact = iter(lossless.unpack_many([tile for tile in data if not has_coarse(tile)]))
-    if not any(map(has_coarse, data)):
+    if any(kind_of(tile) == PARTS for tile in data):
+        return [
+            container.read_parts(t, unpack_many) if kind_of(t) == PARTS else unpack_many([t])[0]
+            for t in data
+        ]
+    coded = [tile for tile in data if kind_of(tile) in (LOSSY, INTERPOLATED)]
+    exact = iter(lossless.unpack_many([t for t in data if kind_of(t) not in (LOSSY, INTERPOLATED)]))
+    if not coded:
         return list(exact)
     from elmfield.codec import lossy
 
-    return [lossy.unpack(t, coarse=coarse) if has_coarse(t) else next(exact) for t in data]
+    found = iter(spread(partial(lossy.unpack, coarse=coarse), coded))
+    return [next(found if kind_of(t) in (LOSSY, INTERPOLATED) else exact) for t in data]
+
+
+def kind_of(data: bytes) -> int:
+    """Return the kind of a tile, -1 for no tile."""
+    return data[2] if len(data) > 2 else -1
 
 
 def has_coarse(data: bytes) -> bool:
     """Whether a tile begins with a coarse picture, as those that were coded in boxes do."""
-    return bytes(data[2:3]) == bytes([LOSSY])
+    return kind_of(data) == LOSSY
 
 
 @WITHOUT_NAN_WARNINGS

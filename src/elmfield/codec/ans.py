@@ -250,10 +250,25 @@ def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
 def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
     """Encode the batches of one stream backwards; return its words. Changes the states (lanes,)."""
     if len(x) > SCALAR_LANES:
-        stacks = WordStacks([np.zeros(0, np.uint16)], sum(map(len, batches)))
+        L, shift, found = len(x), np.uint32(bits), [np.zeros(0, np.uint16)]
         for entries in reversed(batches):
-            encode(x[None], entries[None], bits, stacks)
-        return stacks.content()[0]
+            freqs, starts = entries & _HALF, entries >> _WORD
+            for a in reversed(range(0, len(entries), L)):
+                freq = freqs[a : a + L]
+                state = x[: len(freq)]
+                full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+                if full.size:
+                    high = state.take(full)
+                    found.append(high.astype(np.uint16))
+                    high >>= _WORD
+                    state[full] = high
+                quotient = state // freq
+                freq *= quotient
+                state -= freq
+                quotient <<= shift
+                state += quotient
+                state += starts[a : a + L]
+        return np.concatenate(found[::-1])
     states, words, L = x.tolist(), [], len(x)
     for entries in reversed(batches):
         lane = len(entries) % L
@@ -311,7 +326,11 @@ class Decoder:
         n, L = rows.shape[1], self._lanes
         if len(rows) == 1 and L <= SCALAR_LANES:
             return self._decode_scalars(tables, rows[0].tolist()).reshape(classes.shape)
-        pieces = [self._decode_lanes(tables, rows[:, a : a + L]) for a in range(0, max(n, 1), L)]
+        slots, entries = rows << tables.bits, rows * tables.entries.shape[1]
+        pieces = [
+            self._decode_lanes(tables, slots[:, a : a + L], entries[:, a : a + L])
+            for a in range(0, max(n, 1), L)
+        ]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
 
     def _decode_scalars(self, tables: Tables, rows: list[int]) -> Symbols:
@@ -338,14 +357,17 @@ class Decoder:
         self.x[0], self.next[0] = states, first + word
         return np.array(out, np.uint8)
 
-    def _decode_lanes(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
-        """Return symbols for at most as many classes as there are lanes, (streams, n)."""
-        x = self.x[:, : rows.shape[1]]
+    def _decode_lanes(
+        self, tables: Tables, slots: NDArray[np.intp], place: NDArray[np.intp]
+    ) -> Symbols:
+        """Return symbols, (streams, n), no more than there are lanes.
+
+        `slots` and `place` say where the tables of their classes begin; they are changed.
+        """
+        x = self.x[:, : slots.shape[1]]
         slot = x & np.uint32((1 << tables.bits) - 1)
-        place = rows << tables.bits
-        place += slot
-        symbols: Symbols = tables.slots.take(place)
-        np.multiply(rows, tables.entries.shape[1], out=place)
+        slots += slot
+        symbols: Symbols = tables.slots.take(slots)
         place += symbols
         entry = tables.entries.take(place)
         high = x >> np.uint32(tables.bits)
@@ -354,7 +376,7 @@ class Decoder:
         entry >>= _WORD
         high -= entry
         self._refill(high)
-        self.x[:, : rows.shape[1]] = high
+        x[...] = high
         return symbols
 
     def decode_raw(self, bits: NDArray[np.integer]) -> Entries:
@@ -377,12 +399,17 @@ class Decoder:
         which = small.reshape(-1).nonzero()[0]
         if not which.size:
             return
-        counts = np.count_nonzero(small, axis=1)
-        ahead = self.next - (np.cumsum(counts) - counts)
-        self.next += counts
+        if len(x) == 1:  # the words of one stream stand in a row
+            first = int(self.next[0])
+            self.next[0] = first + which.size
+            words = self.words[first : first + which.size]
+        else:
+            counts = np.count_nonzero(small, axis=1)
+            ahead = self.next - (np.cumsum(counts) - counts)
+            self.next += counts
+            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts), mode="clip")
         if bool((self.next > self.end).any()):
             raise too_short()
-        words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts))
         filled = flat.take(which)
         filled <<= _WORD
         filled |= words

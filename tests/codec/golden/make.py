@@ -38,6 +38,9 @@ def with_loss():
     yield "volume", *exact["volume"], {"step": 3.0}
     rough = np.random.default_rng(3).integers(0, 200, (30, 40)).astype(np.uint8)
     yield "lattice", rough, None, {"step": 2.9}
+    yield "interpolated", exact["float"][0] + 900, None, {"max_error": 0.3, "effort": 1}
+    gone = np.where(exact["gaps"][0] > 20, np.nan, exact["gaps"][0])
+    yield "interpolated gaps", gone, None, {"max_error": 0.02, "effort": 1}
     yield "line", np.cumsum(np.sin(np.arange(300) ** 1.3 / 40)), None, {"step": 0.3}
 
 
@@ -49,9 +52,10 @@ if __name__ == "__main__":
             np.save(HERE / f"{name}.npy", values)
             (HERE / f"{name}.tile").write_bytes(pack(values, channel_axis=axis))
     (HERE / "expected.json").write_text(json.dumps(names) + "\n")
-    if not (HERE / "lossy.json").exists():
-        tiles = {}
-        for name, values, axis, asked in with_loss():
+    file = HERE / "lossy.json"
+    tiles = json.loads(file.read_text()) if file.exists() else {}
+    for name, values, axis, asked in with_loss():
+        if name not in tiles:
             data = pack(values, channel_axis=axis, **asked)
             samples = unpack(data)
             tiles[name] = {
@@ -59,4 +63,4 @@ if __name__ == "__main__":
                 "dtype": samples.dtype.name,
                 "samples": samples.tobytes().hex(),
             }
-        (HERE / "lossy.json").write_text(json.dumps(tiles, indent=1) + "\n")
+    file.write_text(json.dumps(tiles, indent=1) + "\n")

@@ -1,8 +1,10 @@
 """Arrays to tiles no sample of which comes back further off than a bound.
 
-There are two ways. Values are rounded to a lattice whose step is twice the bound, and packed
-without loss: predicted from their neighbours. Or they are coded with loss, and corrected where the
-error is too large: fewer bytes where samples are smooth beside the bound. That is estimated first.
+There are three ways. Floats are interpolated, coarse to fine, and what is left of them rounded to
+steps of twice the bound. Where samples are rough, or whole numbers, they are rounded to a lattice
+and packed without loss: predicted from their neighbours. Or they are coded with loss, and corrected
+where the error is too large: fewer bytes where samples are smooth beside the bound and noisy below
+it. That is estimated first.
 """
 
 import math
@@ -17,6 +19,7 @@ from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.lossless.numbers import round_floats
 from elmfield.codec.lossy import packing, write
+from elmfield.codec.lossy.interpolated import pack_interpolated
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
     Mask,
@@ -32,14 +35,17 @@ STEP_RATIO = 2.7
 of it, on fields and pictures of the first half at 1e-2 and 1e-3 of the range."""
 TRIAL_SAMPLES = 1 << 15, 1 << 17
 """Samples on which the bytes of a tile are estimated, about: usually, and with much effort."""
-LATTICE_EFFORT, EVERY_WAY_EFFORT = 2, 7
-"""Efforts up to which only a lattice is tried, and from which on corrections whatever they save."""
-WORTH_CORRECTIONS = 0.93
-"""Part of the bytes on a lattice below which corrections are worth their time, six times as much.
+FAST_EFFORT, EVERY_WAY_EFFORT = 2, 7
+"""Efforts up to which one way is tried, and from which on corrections whatever they save."""
+LATTICE_BITS = 1.9
+"""Bits a sample by interpolation from which on a lattice may need fewer: prediction from all sides
+that are known is better where samples are rough beside the bound."""
+WORTH_CORRECTIONS = 0.85
+"""Part of the bytes by other ways below which corrections are worth their time, six times as much.
 """
-ROUGH_BITS = 2.2
-"""Bits a sample on a lattice from which on corrections are not even estimated: of weather at five
-bounds they never saved more than 1 % there."""
+ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 2.2, 4: 2.2}
+"""Bits a sample by other ways, by axes, from which on corrections are not even estimated: of
+weather at several bounds they saved nothing there."""
 
 
 @dataclass(frozen=True)
@@ -80,29 +86,52 @@ def pack_bounded(
         return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    out: list[Coded | None] = [None] * len(bounded)
-    places = [_round_to_lattice(one) for one in bounded]
+    out = [_interpolate(one) for one in bounded]
+    places = [
+        _round_to_lattice(one) if _wants_lattice(one, made, effort) else None
+        for one, made in zip(bounded, out)
+    ]
     some = [(i, *found) for i, found in enumerate(places) if found is not None]
     arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
     for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
-        out[i] = data, values
+        out[i] = packing.fewer_bytes((data, values), out[i])
     return [
         packing.choose_smaller(_try_corrections(one, made, effort), one.values, channel_axis)
         for one, made in zip(bounded, out)
     ]
 
 
+def _interpolate(one: BoundedTile) -> Coded | None:
+    """Return a tile of floats by interpolation; None where that is not for it.
+
+    Whole numbers are better off on a lattice, and so are samples many of which are 0: it comes back
+    as 0.
+    """
+    x = one.tile.x
+    if one.half <= 0 or one.values.dtype.kind != "f" or 32 * np.count_nonzero(x) < 31 * x.size:
+        return None
+    made = pack_interpolated(one.tile, one.half)
+    return made if made is not None and one.keeps(one.tile.head.arrange(made[1])) else None
+
+
+def _wants_lattice(one: BoundedTile, made: Coded | None, effort: int) -> bool:
+    """Whether a lattice may take fewer bytes than interpolation."""
+    if made is None:
+        return True
+    return effort > FAST_EFFORT and 8 * len(made[0]) > LATTICE_BITS * one.values.size
+
+
 def _try_corrections(one: BoundedTile, made: Coded | None, effort: int) -> Coded | None:
     """Return the tile with corrections where these are thought to take fewer bytes, and do.
 
-    `made` is the tile on a lattice, if there is one.
+    `made` is the tile by another way, if there is one.
     """
     if one.half <= 0:
         return made
     if made is not None:
         n, hard = one.values.size, effort >= EVERY_WAY_EFFORT
         bits = 8 * len(made[0]) / n
-        if effort <= LATTICE_EFFORT or (bits > ROUGH_BITS and not hard):
+        if effort <= FAST_EFFORT or (bits > ROUGH_BITS[one.tile.x.ndim - 1] and not hard):
             return made
         guess = _estimate_bits(one, TRIAL_SAMPLES[hard])
         if guess is None or guess >= bits * (1.0 if hard else WORTH_CORRECTIONS):

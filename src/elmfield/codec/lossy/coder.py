@@ -1,9 +1,9 @@
 """The coders of a walk through boxes, and the streams of symbols and raw bits that they write.
 
 A lane's first state, as the decoder reads it, may have any octave from 2^16 to 2^32, and to write
-the octave would cost 4 bits. So the encoder codes twice: the first time to see where every lane
-comes out, the second time with as many raw bits in the lane's last state as make it come out in
-the two upper octaves. The decoder sees from the last state how many raw bits there are: those
+the octave would cost 4 bits. So the encoder sums up the bits of every lane to see where it comes
+out, and puts as many raw bits in the lane's last state as make it come out in the two upper
+octaves. The decoder sees from the last state how many raw bits there are: those
 below its leading one.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import ans
-from elmfield.codec.ans import LOW, AdaptiveTables, Decoder, Entries, Symbols
+from elmfield.codec.ans import AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small, load_prior
@@ -85,10 +85,10 @@ class StreamWriter:
     def content(self) -> bytes:
         """Return the numbers of lanes and words, states, words, and raw bits that no lane took."""
         raw = np.concatenate([np.zeros(0, np.uint8), *self.raw])
-        lanes = _choose_lanes(self.batches, len(raw))
-        x = np.full(lanes, round(LOW * 2**0.5), np.uint32)
-        ans.encode_batches(self.batches, TABLE_BITS, x)
-        result = np.log2(x.astype(np.float64))  # of a last state of 16.5 bits
+        prices = [_prices().take(entries & np.uint32(0xFFFF)) for entries in self.batches]
+        lanes = _choose_lanes(prices, len(raw))
+        # a lane ends with its bits beyond whole words, of a last state of 16.5 bits
+        result = 16.5 + _sum_lanes(prices, lanes) % 16
         widths = 16 + np.floor(TOP_OCTAVE - result + 0.5).astype(np.int64) % 16
         used = int(widths.sum())
         raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
@@ -107,14 +107,28 @@ class StreamWriter:
         return bytes(out.data)
 
 
-def _choose_lanes(batches: Sequence[Entries], n_raw: int) -> int:
+@lru_cache(maxsize=1)
+def _prices() -> NDArray[np.float64]:
+    """Return the bits of a symbol by its frequency."""
+    return TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+
+
+def _choose_lanes(prices: Sequence[NDArray[np.float64]], n_raw: int) -> int:
     """Return how many lanes are worth their bits."""
-    total = float(n_raw)
-    for entries in batches:
-        freq = (entries & np.uint32(0xFFFF)).astype(np.float32)
-        total += TABLE_BITS * len(freq) - float(np.log2(freq).sum())
-    largest = max((len(entries) for entries in batches), default=1)
+    total = n_raw + sum(float(price.sum()) for price in prices)
+    largest = max(map(len, prices), default=1)
     return max(1, min(MAX_LANES, largest, n_raw // 24, int(total / BITS_PER_LANE)))
+
+
+def _sum_lanes(prices: Sequence[NDArray[np.float64]], lanes: int) -> NDArray[np.float64]:
+    """Return the bits of each lane."""
+    total = np.zeros(lanes)
+    for price in prices:
+        whole = len(price) // lanes * lanes
+        if whole:
+            total += price[:whole].reshape(-1, lanes).sum(axis=0)
+        total[: len(price) - whole] += price[whole:]
+    return total
 
 
 class StreamReader(Decoder):

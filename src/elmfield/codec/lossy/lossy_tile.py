@@ -42,8 +42,9 @@ def round_samples(
     whole: Floats | Whole, offset: float, step: float, dtype: np.dtype[Any]
 ) -> Values:
     """Return ``offset + step / 2^FRACTION · n`` in float64, then in the dtype and its range."""
-    out = np.asarray(whole, np.float64) * (step / UNIT)
-    out += offset
+    with np.errstate(over="ignore"):
+        out = np.asarray(whole, np.float64) * (step / UNIT)
+        out += offset
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
         np.rint(out, out=out)
@@ -106,13 +107,7 @@ class Tile:
 
     def missing(self) -> Mask | None:
         """Return the gaps, (C, n...)."""
-        if self.gaps is None:
-            return None
-        shape, mask = self.head.spread, lossless.unpack_many([self.gaps[1:]])[0]
-        C = 1 if self.gaps[:1] == b"\x01" else shape[0]
-        if mask.dtype != np.bool_ or mask.shape != (C, *shape[1:]):
-            raise damaged("has gaps of another shape")
-        return np.broadcast_to(mask, shape)
+        return None if self.gaps is None else read_missing(self.gaps, self.head.spread)
 
     def values(self) -> Values:
         """Return the samples."""
@@ -156,6 +151,15 @@ class Tile:
         return head.restore(round_samples(means, 0.0, UNIT, head.dtype), shape)
 
 
+def read_missing(gaps: bytes, shape: tuple[int, ...]) -> Mask:
+    """Return gaps of samples, (C, n...); those of one channel may stand for all."""
+    mask = lossless.unpack_many([gaps[1:]])[0]
+    C = 1 if gaps[:1] == b"\x01" else shape[0]
+    if mask.dtype != np.bool_ or mask.shape != (C, *shape[1:]):
+        raise damaged("has gaps of another shape")
+    return np.broadcast_to(mask, shape)
+
+
 def block_sums(a: Floats, size: int) -> Floats:
     """Return sums over so many samples along every axis but the first."""
     for k in range(1, a.ndim):
@@ -167,12 +171,6 @@ def _block_means(a: Floats, known: Mask, size: int) -> Floats:
     """Return means of known samples in blocks; NaN where none is."""
     total, n = block_sums(a, size), block_sums(known.astype(np.float64), size)
     return np.asarray(np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0))
-
-
-def unpack(data: bytes, *, coarse: int = 0) -> Values:
-    """Return the array of a tile with loss; StoreError where the bytes are damaged."""
-    tile = Tile.read(data)
-    return tile.coarse(coarse) if coarse else tile.values()
 
 
 # --- corrections ----------------------------------------------------------------------------------
