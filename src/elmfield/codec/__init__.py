@@ -112,7 +112,8 @@ def pack_decoded(
 
         made = spread(pack_part, np.split(arrays[0], ends[:-1], axis))
         whole = np.concatenate([values for _, values in made], axis)
-        return [(container.join_parts(whole, axis, [data for data, _ in made]), whole)]
+        head = container.Head.of(whole, channel_axis)
+        return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
     if tolerance is None:
         return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
