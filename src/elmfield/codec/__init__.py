@@ -136,9 +136,15 @@ def _cut(values: Values, channel_axis: int | None) -> list[int]:
     axis = None if channel_axis is None else channel_axis % values.ndim
     if values.size < 2 * PART_SAMPLES or (axis is not None and values.shape[axis] == n):
         return [n]
+    if _is_one_number(values):  # nothing to share out, and each part has a head
+        return [n]
     count = min(MAX_PARTS, values.size // PART_SAMPLES)
     each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
     return [*range(each, n, each), n]
+
+
+def _is_one_number(values: Values) -> bool:
+    return bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all())
 
 
 def _takes_no_loss(values: Values) -> bool:
@@ -147,7 +153,7 @@ def _takes_no_loss(values: Values) -> bool:
     All are one number, or NaN, which costs a few bytes; or there are bools, infinities, or integers
     that float64 does not hold.
     """
-    if bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all()):
+    if _is_one_number(values):
         return True
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "iu" and size == 8:
