@@ -211,7 +211,8 @@ def show():
         "# Whole jobs: MB of samples a processor second, one thread\n\n"
         + table(heads, lines, "llrrr")
         + "\n\n512² colours: wall seconds of a process, the first one (nothing compiled) and "
-        "later ones.\n"
+        "later ones.\n\nOne run measures a job by all ways; in another the machine was more or "
+        "less busy: compare within a job.\n"
     )
     (RESULTS / "rate.md").write_text(text)
 

@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter
 from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
 from elmfield.codec.ans import Tables
-from elmfield.codec.container import join_parts
+from elmfield.codec.container import Head, join_parts
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
 from elmfield.codec.lossy.coder import StreamReader, StreamWriter
@@ -664,14 +664,22 @@ def test_large_arrays_are_cut_into_parts(asked, axis, rng, monkeypatch):
         unpack(data, coarse=1)
 
 
-def test_parts_fit_together(monkeypatch):
+def test_parts_of_four_axes_and_channels(monkeypatch):
+    monkeypatch.setattr("elmfield.codec.PART_SAMPLES", 1 << 9)
+    values = waves((3, 4, 40, 5, 2))
+    data = pack(values, channel_axis=4)
+    assert data[2] == 3
+    np.testing.assert_array_equal(unpack(data), values)
+
+
+def test_parts_fit_together():
     values = waves((300, 40))
     parts = [pack(values[:200]), pack(values[200:])]
-    whole = join_parts(values, 0, parts)
+    whole = join_parts(Head.of(values, None), 0, parts)
     np.testing.assert_array_equal(unpack(whole), values)
     other = pack(values[200:].astype("float64")), pack(values[200:, :9]), pack(values[200:, 0])
     for last in (*other, whole, pack(values[201:])):
         with pytest.raises(StoreError):
-            unpack(join_parts(values, 0, [parts[0], last]))
+            unpack(join_parts(Head.of(values, None), 0, [parts[0], last]))
     with pytest.raises(StoreError):
-        unpack(join_parts(values, 0, []))
+        unpack(join_parts(Head.of(values, None), 0, []))

@@ -112,7 +112,8 @@ def pack_decoded(
 
         made = spread(pack_part, np.split(arrays[0], ends[:-1], axis))
         whole = np.concatenate([values for _, values in made], axis)
-        return [(container.join_parts(whole, axis, [data for data, _ in made]), whole)]
+        head = container.Head.of(whole, channel_axis)
+        return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
     if tolerance is None:
         return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
@@ -135,9 +136,15 @@ def _cut(values: Values, channel_axis: int | None) -> list[int]:
     axis = None if channel_axis is None else channel_axis % values.ndim
     if values.size < 2 * PART_SAMPLES or (axis is not None and values.shape[axis] == n):
         return [n]
+    if _is_one_number(values):  # nothing to share out, and each part has a head
+        return [n]
     count = min(MAX_PARTS, values.size // PART_SAMPLES)
     each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
     return [*range(each, n, each), n]
+
+
+def _is_one_number(values: Values) -> bool:
+    return bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all())
 
 
 def _takes_no_loss(values: Values) -> bool:
@@ -146,7 +153,7 @@ def _takes_no_loss(values: Values) -> bool:
     All are one number, or NaN, which costs a few bytes; or there are bools, infinities, or integers
     that float64 does not hold.
     """
-    if bool(values.flat[0] == values.flat[-1]) and bool((values == values.flat[0]).all()):
+    if _is_one_number(values):
         return True
     kind, size = values.dtype.kind, values.dtype.itemsize
     if kind in "iu" and size == 8:

@@ -177,9 +177,9 @@ def fill_up(data: bytes, n_samples: int, kind: int) -> bytes:
     return data + bytes(max(0, -(-n_samples // SAMPLES_PER_BYTE[kind]) - len(data)))
 
 
-def join_parts(values: NDArray[np.generic], axis: int, parts: Sequence[bytes]) -> bytes:
+def join_parts(head: Head, axis: int, parts: Sequence[bytes]) -> bytes:
     """Return the tile of an array that was cut along an axis into tiles of its own."""
-    out = Head.of(values, None).writer(PARTS)
+    out = head.writer(PARTS)
     out.data.append(axis)
     out.number(len(parts))
     for part in parts:
