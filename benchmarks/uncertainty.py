@@ -11,8 +11,8 @@ PyKrige and GSTools. `heldout` fits every second sample on each axis and scores 
 a margin of 17; `gaps` and `noise` score missing, or denoised, samples. CRPS is given in parts of
 that of the best constant deviation, chosen with the truth. Constants of the method were chosen on
 cameraman, scikit-image's, blue-marble, Sentinel-2 and WorldView pictures and generated flows, which
-are not scored here; but for the limit on stretched axes, which was set after kodim06 and kodim16 were seen (0.913 to 0.909
-of the constant's CRPS on Kodak).
+are not scored here; but for the limit on stretched axes, which was set after kodim06 and kodim16
+were seen (0.913 to 0.909 of the constant's CRPS on Kodak).
 """
 
 import json
