@@ -13,6 +13,7 @@ import numpy as np
 from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
+from elmfield.fit.gaps.gap_boxes import wide_axes
 from elmfield.fit.gaps.levels import Spacings, box_index, plane_through, take_boxes
 from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
 from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
@@ -107,11 +108,6 @@ def _levels(level: object, samples: Samples) -> Floats:
 # --- levels ---------------------------------------------------------------------------------------
 
 
-def _wide_axes(shape: Sequence[int]) -> int:
-    """Axes of more than one sample, 1 to 3."""
-    return min(max(1, sum(n > 1 for n in shape)), 3)
-
-
 def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tuple[Array, float]:
     """Mean squares, (G, C), of some modes of boxes without a sample filled in; their bias.
 
@@ -120,7 +116,7 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     a mean of about 1 and a standard deviation of 1 / √(2n), and 10 % lie 1.28 of that below.
     """
     xp, shape = namespace(y), tuple(y.shape[:-1])
-    side = LEVEL_BOX[_wide_axes(shape)]
+    side = LEVEL_BOX[min(wide_axes(shape), 3)]
     box = tuple(min(side, n) for n in shape)
     index = box_index(shape, box, side // overlap, (False,) * len(shape))
     if present is not None:
@@ -206,7 +202,7 @@ def remove_mixed_noise(
         return plane + found, left
     unit = xp.where(move(loud, noise), noise, xp.ones_like(noise))
     shape = tuple(rest.shape[:-1])
-    side = BOX[_wide_axes(shape)]
+    side = BOX[min(wide_axes(shape), 3)]
     index = box_index(shape, tuple(min(side, n) for n in shape), side, (False,) * len(shape))
     index = index[:: max(1, len(index) // LEARNING_BOXES)]
     some = xp.astype(take_boxes(rest, move(index, y)), xp.float64) / unit

@@ -74,9 +74,7 @@ def warped(
             )
     gaps, classes, back = shows_gaps(model, missing), model.labels.classes, model.channels_back
     dtype, model = class_dtype(model, gaps) if dtype is None else dtype, model.shares
-    found = None
-    if matrix is not None:
-        found = _along_axes(model, matrix, sizes, antialias, outside, gaps)
+    found = None if matrix is None else _along_axes(model, matrix, sizes, antialias, outside, gaps)
     if found is None:
         step = max(1, capacity(model.offset) // (8 * len(sizes) + 8 * max(1, model.n_channels)))
         parts = []
