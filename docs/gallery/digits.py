@@ -5,6 +5,9 @@ Digits as functions
 All pictures share one basis of functions, so their coefficients are features that a linear classifier takes, at any
 resolution. Three cameras look at the same digits: each pixel of theirs is a mean over its area. The classifier is
 trained on 8 × 8 pixels and tested on 6 × 6 and 12 × 12; one of pixels needs these resized to 8 × 8.
+
+The number of modes and ``samples="means"`` were chosen on these digits: with 6 × 6 modes, and pixels taken for points,
+coefficients were behind at 8 × 8 and 12 × 12.
 """
 
 import matplotlib.pyplot as plt
