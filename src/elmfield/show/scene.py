@@ -331,11 +331,8 @@ class Scene:
         n = self.field.model.n_channels
         if len(names) == n:
             return names
-        return (
-            ["red", "green", "blue", "alpha"][:n]
-            if self.is_picture
-            else [f"channel {k}" for k in range(n)]
-        )
+        colours = ["red", "green", "blue", "alpha"][:n]
+        return colours if self.is_picture else [f"channel {k}" for k in range(n)]
 
     # --- what the page is told -----------------------------------------------------------------
 
