@@ -17,8 +17,12 @@ from elmfield.local.bases import box_positions, half_widths
 from elmfield.local.layers import Dense
 from elmfield.measure.metrics import paper_psnr, peak_to_peak, psnr
 from elmfield.partition import Partition, gather_boxes
-from elmfield.samples import channels_last, prepare, with_nan
+from elmfield.samples import prepare, with_nan
 from elmfield.settings import Oriented, Paper, Settings, Smooth
+
+OF_WHOLE_ARRAY = ("coords", "mask", "partition")
+"""Arguments of `fit` that belong to the whole array, and so to no half of it."""
+
 
 Fits = Callable[..., Any]
 """Any way to fit: an array and its `channel_axis` in, something with `grid` out.
@@ -39,6 +43,7 @@ def heldout_score(
     periodic: Periodic = (),
     device: object = None,
     progress: Progress | bool = False,
+    **others: object,
 ) -> float:
     """PSNR in dB of a fit to half of the samples per axis, at the others or at all of them.
 
@@ -76,11 +81,18 @@ def heldout_score(
     >>> ef.heldout_score(picture, ef.smooth(order=3)) > 60
     True
     """
+    for name in others:
+        why = (
+            "for the whole array; held-out scores take none"
+            if name in OF_WHOLE_ARRAY
+            else "unknown"
+        )
+        raise TypeError(f"`{name}` is {why}.")
     values = with_nan(values)
     xp = namespace(values)
     if channel_axis is not None:
         channel_axis = axis_of("channel_axis", channel_axis, values.shape)
-    values = channels_last(values, channel_axis)
+    values = values[..., None] if channel_axis is None else xp.moveaxis(values, channel_axis, -1)
     shape = tuple(values.shape[:-1])
     edges = [min(16, n // 8) if border is None else whole("border", border, 0) for n in shape]
     periods = periods_of(periodic, names_of(dims, len(shape)))
