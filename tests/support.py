@@ -1,5 +1,8 @@
 """What several tests share: arrays to and from libraries, label grids, pictures, splines."""
 
+import functools
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -160,3 +163,10 @@ def coefficients_of(group):
     """All coefficients of a group of regions, (G, r, C), whatever keeps them."""
     c = group.coefficients
     return c.take(np.arange(c.shape[0]))
+
+
+@functools.cache
+def is_importable(package):
+    """Whether a process of its own can import a package: some do not go with others."""
+    ran = subprocess.run([sys.executable, "-c", f"import {package}"], capture_output=True)
+    return ran.returncode == 0

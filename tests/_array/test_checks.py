@@ -115,9 +115,9 @@ def test_mappings_and_paths():
     assert checks.by_name("window", None) == {}
     with pytest.raises(TypeError, match=r"`window` must be a mapping .*; got \[\]"):
         checks.by_name("window", [])
-    assert checks.path_of("path", "a.elm").name == "a.elm"
-    with pytest.raises(TypeError, match="`path` must be a path; got 3"):
-        checks.path_of("path", 3)
+    assert checks.path_of("a.elm").name == "a.elm"
+    with pytest.raises(TypeError, match="`path` must be a text or a path; got a int"):
+        checks.path_of(3)
 
 
 def test_messages_show_one_line():

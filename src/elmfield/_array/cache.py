@@ -22,6 +22,30 @@ from elmfield._array.typing import Array
 
 Arrays = dict[str, Array]
 F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(OrderedDict[K, V]):
+    """Values by their keys, the one that was used last at the end; for several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+
+    def find(self, key: K) -> V | None:
+        """The value of a key, which is the last used now; None if it is not kept."""
+        with self._lock:
+            if key in self:
+                self.move_to_end(key)
+            return self.get(key)
+
+    def keep(self, key: K, value: V, most: int, size: Callable[[V], int] = lambda _: 1) -> None:
+        """Keep a value, and of the others those used last: `most` in all, or sizes of this sum."""
+        with self._lock:
+            self[key] = value
+            while self and sum(map(size, self.values())) > most:
+                self.popitem(last=False)
 
 
 class Cache:
@@ -38,17 +62,14 @@ class Cache:
     def __init__(self, max_bytes: int = 1 << 30, folder: str | os.PathLike[str] | None = None):
         self.max_bytes = max_bytes
         self.folder = None if folder is None else Path(folder)
-        self._kept: OrderedDict[tuple[str, ...], Arrays] = OrderedDict()
+        self._kept = Recent[tuple[str, ...], Arrays]()
         self._refused: Path | None = None  # the folder of which a warning was given
-        self._lock = threading.Lock()
 
     def get(self, name: str, like: Array, make: Callable[[], Arrays]) -> Arrays:
         """The arrays called `name`, in the library and on the device of `like`; made if missing."""
         key = (name, namespace(like).__name__, str(device(like)))
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        if (kept := self._kept.find(key)) is not None:
+            return kept
         path = None
         if self.folder is not None:
             path = self.folder / f"modes-{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"
@@ -57,21 +78,17 @@ class Cache:
             found = make()
             if path is not None:
                 self._write(path, name, found)
-        with self._lock:
-            self._kept[key] = found
-            while self._kept and self.n_bytes > self.max_bytes:
-                self._kept.popitem(last=False)
+        self._kept.keep(key, found, self.max_bytes, _n_bytes)
         return found
 
     @property
     def n_bytes(self) -> int:
         """Bytes kept in memory."""
-        return sum(n_bytes(a) for entry in self._kept.values() for a in entry.values())
+        return sum(map(_n_bytes, self._kept.values()))
 
     def clear(self) -> None:
         """Forget everything in memory; files stay."""
-        with self._lock:
-            self._kept.clear()
+        self._kept.clear()
 
     def _write(self, path: Path, name: str, arrays: Arrays) -> None:
         try:
@@ -81,6 +98,10 @@ class Cache:
                 self._refused = path.parent
                 told = f"modes cannot be kept in {path.parent} ({problem})"
                 warnings.warn(f"{told}; they are kept in memory only", stacklevel=2)
+
+
+def _n_bytes(arrays: Arrays) -> int:
+    return sum(map(n_bytes, arrays.values()))
 
 
 def _read(path: Path, name: str, like: Array) -> Arrays | None:

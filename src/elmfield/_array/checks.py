@@ -53,11 +53,11 @@ def is_path(v: object) -> TypeGuard[str | PathLike[str]]:
     return isinstance(v, (str, PathLike))
 
 
-def path_of(name: str, v: object) -> Path:
-    """`v` as a path."""
-    if not is_path(v):
-        raise wrong(name, "be a path", v, TypeError)
-    return Path(v)
+def path_of(path: object) -> Path:
+    """The path; TypeError if it is none."""
+    if not is_path(path):
+        raise TypeError(f"`path` must be a text or a path; got a {type(path).__name__}.")
+    return Path(path)
 
 
 def wrong(

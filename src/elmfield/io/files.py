@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from elmfield._array.checks import is_path
+from elmfield._array.checks import path_of as path_of
 from elmfield.errors import StoreError
 from elmfield.errors import need as need
 from elmfield.io.gridded import Gridded
@@ -287,10 +287,3 @@ def check_exists(path: StrPath) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"no file {path}")
     return path
-
-
-def path_of(path: object) -> Path:
-    """A path, if it is one."""
-    if not is_path(path):
-        raise TypeError(f"`path` must be a text or a path; got a {type(path).__name__}.")
-    return Path(path)

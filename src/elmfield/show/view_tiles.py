@@ -29,7 +29,6 @@ import math
 import struct
 import threading
 import time
-from collections import OrderedDict
 from contextlib import nullcontext
 from functools import cached_property, lru_cache, partial
 from itertools import product
@@ -37,6 +36,7 @@ from itertools import product
 import numpy as np
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.cache import Recent
 from elmfield._array.typing import Array, Floats
 from elmfield.field.grid_values import coarse_means
 from elmfield.show import layers
@@ -182,9 +182,7 @@ class Tiles:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.lock = threading.Lock()
-        self._shelf = threading.Lock()  # of what is kept
-        self._kept: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
-        self._size = 0
+        self._kept = Recent[tuple[object, ...], bytes]()
         self._overview = lru_cache(MAX_OVERVIEWS)(partial(Overview, scene))
         self._wanted: Overview | None = None
         self._builder: threading.Thread | None = None
@@ -198,21 +196,15 @@ class Tiles:
     def tile(self, look: Look, level: int, row: int, column: int) -> bytes:
         """One tile, packed."""
         key = (look, level, row, column)
-        with self._shelf:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+        if (kept := self._kept.find(key)) is not None:
+            return kept
         # Where nothing must be evaluated it need not wait.
         shows = level > 0 and look.quantity != "regions" and self._overview(look).shows(level)
         with nullcontext() if shows else self.lock:
             values, draft = self.values(*key)
         made = pack_floats(values, draft=draft)
-        with self._shelf:
-            if not draft and key not in self._kept:
-                self._kept[key] = made
-                self._size += len(made)
-            while self._size > KEPT_BYTES:
-                self._size -= len(self._kept.popitem(last=False)[1])
+        if not draft:
+            self._kept.keep(key, made, KEPT_BYTES, len)
         return made
 
     def values(self, look: Look, level: int, row: int, column: int) -> tuple[Array, bool]:

@@ -9,7 +9,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.io.conventions import gaps_of, kind_of_samples, map_axes
-from support import close
+from support import close, is_importable
 
 xr = pytest.importorskip("xarray")
 
@@ -100,7 +100,7 @@ def test_axes_of_a_map_by_what_they_say():
 def test_reference_systems_of_dataarrays(first, tmp_path):
     """In a process of its own: PROJ and ecCodes do not go together everywhere."""
     for package in ("pyproj", "rasterio", *(["eccodes"] if first else [])):
-        if subprocess.run([sys.executable, "-c", f"import {package}"], check=False).returncode:
+        if not is_importable(package):
             pytest.skip(f"{package} is not installed")
     script = Path(__file__).parent / "projections.py"
     way = ["eccodes"] if first else []

@@ -239,8 +239,7 @@ def test_tiles_are_kept_but_not_for_ever(plain, monkeypatch):
     monkeypatch.setattr(module, "KEPT_BYTES", 3 * len(one))
     for row in range(4):
         tiles.tile(Look(), -3, row, 0)
-    assert tiles._size <= 3 * len(one)
-    assert tiles._size == sum(map(len, tiles._kept.values()))
+    assert 0 < sum(map(len, tiles._kept.values())) <= 3 * len(one)
     for k in range(10):
         tiles._overview(Look(at=(float(k),)))
     assert tiles._overview.cache_info().currsize == module.MAX_OVERVIEWS

@@ -1,8 +1,6 @@
 """An array cut into coded tiles: which samples each holds, and how they are decoded and summed."""
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from elmfield._array import running
+from elmfield._array.cache import Recent
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats, Integers
@@ -191,8 +190,7 @@ class CodedTiles:
         self, tiles: TileBytes, tiling: Tiling, dtype: DType, sizes: Sequence[int] | None = None
     ) -> None:
         self.tiles, self.tiling, self.dtype, self.sizes = tiles, tiling, np.dtype(dtype), sizes
-        self._kept: OrderedDict[int, Array] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept = Recent[int, Array]()
 
     def __reduce__(self) -> tuple[Any, ...]:  # decoded tiles stay here
         return CodedTiles, (self.tiles, self.tiling, self.dtype, self.sizes)
@@ -211,12 +209,10 @@ class CodedTiles:
 
     def __call__(self, number: int) -> Array:
         """Return the samples of a tile, channels last."""
-        with self._lock:
-            if number in self._kept:
-                self._kept.move_to_end(number)
-                return self._kept[number]
-        (values,) = self.decode([number])
-        self._keep(number, values)
+        values = self._kept.find(number)
+        if values is None:
+            (values,) = self.decode([number])
+            self._kept.keep(number, values, self._room)
         return values
 
     @property
@@ -231,25 +227,14 @@ class CodedTiles:
         wanted = sorted(set(numbers))
         if len(wanted) > self._room:
             return
-        with self._lock:
-            missing = [i for i in wanted if i not in self._kept]
-            for i in wanted:
-                if i in self._kept:
-                    self._kept.move_to_end(i)
+        missing = [i for i in wanted if self._kept.find(i) is None]
         for i, values in zip(missing, self.decode(missing) if missing else ()):
-            self._keep(i, values)
+            self._kept.keep(i, values, self._room)
 
     def know(self, decoded: dict[int, Array]) -> None:
         """Take over decoded tiles, if there is room for all."""
         if len(decoded) <= self._room:
             self._kept.update(decoded)
-
-    def _keep(self, number: int, values: Array) -> None:
-        room = self._room
-        with self._lock:
-            self._kept[number] = values
-            while len(self._kept) > room:
-                self._kept.popitem(last=False)
 
     def decode(self, numbers: Sequence[int]) -> list[Array]:
         """Decode some tiles anew; StoreError if one is not what was expected."""

@@ -8,12 +8,12 @@ no more than its bytes (the zarr package took 4 ms for each of the 4000 blocks o
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
+from elmfield._array.cache import Recent
 from elmfield._array.typing import Array, Integers
 from elmfield.errors import StoreError
 from elmfield.io.store.stores import Store, max_bytes
@@ -183,7 +183,7 @@ class Blocks:
         checks: str | None = None,
     ) -> None:
         self.store, self.name, self.size, self._checks = store, name, size, checks
-        self._cache: OrderedDict[int, Array] = OrderedDict()
+        self._cache = Recent[int, Array]()
         self._lock = threading.RLock()
         shape, dtype, block, codecs = read_description(store, name)
         known = codecs in (["bytes", "blosc", "crc32c"], ["bytes", "crc32c"])
@@ -255,13 +255,10 @@ class Blocks:
 
     def _at(self, i: int) -> Array:
         """Return block i, from the cache if it is there."""
-        if i in self._cache:
-            self._cache.move_to_end(i)
-            return self._cache[i]
-        block = self._cache[i] = self.read(i)
-        n_bytes = self.block * self.dtype.itemsize
-        while len(self._cache) * n_bytes > CACHE_BYTES and len(self._cache) > 1:
-            self._cache.popitem(last=False)
+        block = self._cache.find(i)
+        if block is None:
+            block, n_bytes = self.read(i), self.block * self.dtype.itemsize
+            self._cache.keep(i, block, max(1, CACHE_BYTES // n_bytes))
         return block
 
     def __getstate__(self) -> NoReturn:

@@ -58,8 +58,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        scheme = url.partition("://")[0]
-        known = fsspec.registry.known_implementations.get(scheme, {}).get("class", "fsspec")
+        scheme, registry = url.partition("://")[0], need("fsspec.registry", "remote", url)
+        known = registry.known_implementations.get(scheme, {}).get("class", "fsspec")
         package = known.partition(".")[0]
         advice = f"pip install {package}" if package != "fsspec" else str(error)
         raise MissingExtraError(f"{scheme}:// addresses need another package: {advice}.") from error
@@ -78,7 +78,7 @@ def open_store(path: str | Path) -> "Store":
         if not system.exists(inner):
             raise FileNotFoundError(f"no model at {path}")
         return ZipStore(str(path), system.open(inner, "rb"))
-    path = path_of("path", path)
+    path = path_of(path)
     if path.is_dir():
         return FolderStore(str(path))
     if not path.exists():
