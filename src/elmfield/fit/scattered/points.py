@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,9 @@ def fit_points(
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
         order, penalty, amplitude = regions.likeliest(orders, level)
         evidence = _evidence(regions, order, penalty, amplitude, level, scale)
-        solved = regions.solve(order, penalty=penalty, progress=reporter(progress))
+        noise = max(penalty * amplitude, 1e-300)
+        each = partial(regions.own_penalty, order=order, noise=noise, level=level)
+        solved = regions.solve(order, penalty=each, progress=reporter(progress))
     else:
         order = regions.suited_order() if auto else regions.possible(orders)[0]
         solved = regions.solve(order, lower=auto or d == 1, progress=reporter(progress))
@@ -194,8 +197,8 @@ def fit_points(
         _, first = np.unique(place, return_index=True)
         part = scale / field.model.data_range
         # Below order 1 kernels are cusps: what rounding moves a sample by is seen there alone.
-        known = at[first], y, solved.missed * part, solved.rounding * part
-        _tell_missed(field, *known, is_cusp=float(order) < 1)
+        told = at[first], y, solved.missed * part, solved.rounding * part
+        _tell_missed(field, *told, is_cusp=float(order) < 1)
     return field
 
 
