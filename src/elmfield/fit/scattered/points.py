@@ -170,8 +170,10 @@ def fit_points(
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
         order, penalty, amplitude = regions.likeliest(orders, level)
         evidence = _evidence(regions, order, penalty, amplitude, level, scale)
-        noise = max(penalty * amplitude, 1e-300)
-        each = partial(regions.own_penalty, order=order, noise=noise, level=level)
+        each = partial(
+            regions.own_penalty, order=order, penalty=penalty,
+            noise=max(penalty * amplitude, 1e-300), level=level,
+        )  # fmt: skip
         solved = regions.solve(order, penalty=each, progress=reporter(progress))
     else:
         order = regions.suited_order() if auto else regions.possible(orders)[0]
