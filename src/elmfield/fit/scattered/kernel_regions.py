@@ -15,7 +15,14 @@ from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.fit.scattered.sample_cells import Cells, cut_cells
-from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
+from elmfield.local.bases.polyharmonic import (
+    Polyharmonic,
+    degree_of,
+    kernel,
+    monomials,
+    n_monomials,
+    power_of,
+)  # fmt: skip
 from elmfield.settings import Smooth
 
 LEAST_EIGENVALUE = 1e-14
@@ -202,24 +209,13 @@ worse on t850 and 2 % worse on a DEM."""
 CHOOSING_SAMPLES = 500
 """Samples of such a region that are used, at most."""
 
-LARGEST_MISS = 1e-6
-"""Samples farther than this from the function, in parts of the range, are worth a warning."""
+LARGEST_MISS, ANNOUNCED_MULTIPLICATIONS = 1e-6, 5e12
+"""Samples farther than this from the function, in parts of the range, are worth a warning; so is a
+fit of more multiplications (a minute or so)."""
 
-ANNOUNCED_MULTIPLICATIONS = 5e12
-"""Multiplications (a minute or so) above which a fit is announced."""
-
+Penalty = Callable[[int], float]
 Way = tuple[float, bool]
 """The order of a region, and whether samples too close for rounding are left alone."""
-
-
-def power_of(order: float) -> float:
-    """β: the order along a line is (β + 1) / 2."""
-    return 2 * order - 1
-
-
-def degree_of(order: float) -> int:
-    """Of the polynomials beside a kernel; planes are always free."""
-    return max(1, int(power_of(order) // 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,23 +329,14 @@ class KernelRegions:
     def own_penalty(
         self, i: int, order: float, penalty: float, noise: float, level: Floats | None
     ) -> float:
-        """Variance of the `noise` in the unit that makes the samples of region i likeliest.
-
-        Logarithms of these are normal about that of all regions, `penalty`, with variance 1/2.
-        Noise is the same everywhere, signals are not: t850 with 1 K of noise is 3 to 13 % nearer to
-        the truth than with one unit for all regions.
-        """
+        """Variance of the `noise` in the unit that makes the samples of region i likeliest."""
+        # Logarithms are normal about that of all regions, with variance 1/2.
         logs, squares, n = self._likelihood(i, order, level)
         a, apart = noise / PENALTIES, np.log(PENALTIES / penalty)
         return float(PENALTIES[int(np.argmin(logs + n * np.log(a) + squares / a + 2 * apart**2))])
 
     def solve(
-        self,
-        order: float,
-        *,
-        penalty: Callable[[int], float] | None = None,
-        lower: bool = False,
-        progress: Progress,
+        self, order: float, penalty: Penalty | None, lower: bool, progress: Progress
     ) -> "SolvedRegions":
         """All regions, through their samples, or near them, by the `penalty` of each.
 
