@@ -10,10 +10,11 @@ Sections: functions (largest errors of values and two derivatives, borders inclu
 What was chosen on what is scored here: the decades of prices, the number of free polynomials and
 the margins of boxes on `functions`; the offset of the order on seven Navier-Stokes slices; the
 orders of scattered samples on the fields of `scattered`; the cost of a kept number in the plane on
-noisy ERA5. Lines with noise were tuned on other seeds. `fresh` has functions that no choice has
-seen. Those it had before (tanh, a pole, a chirp, band-limited lines 100 to 105) are no longer
-fresh: the decades of prices and the boxes of lines at high orders were chosen again on the first
-three and seven others.
+noisy ERA5. Lines with noise were tuned on other seeds, and how few samples are left out on random
+functions of other families, and small parts of weather, flows and MRI. `fresh` has functions that
+no choice has seen. Those it had before (tanh, a pole, a chirp, band-limited lines 100 to 105) are
+no longer fresh: the decades of prices and the boxes of lines at high orders were chosen again on
+the first three and seven others.
 """
 
 import numpy as np

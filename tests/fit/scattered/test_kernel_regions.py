@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.fit.scattered.kernel_regions import KernelRegion, degree_of, power_of
+from elmfield.fit.scattered.kernel_regions import KernelRegion
 from elmfield.local.bases import Polyharmonic
-from elmfield.local.bases.polyharmonic import exponents, kernel, monomials
+from elmfield.local.bases.polyharmonic import degree_of, exponents, kernel, monomials, power_of
 from support import close
 
 ORDERS = [1.1, 1.5, 2.0, 2.5, 3.0, 4.0]

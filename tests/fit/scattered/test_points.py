@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elmfield as ef
+from elmfield.fit.scattered.kernel_regions import KernelRegions
 from support import close, host, wave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -354,3 +355,20 @@ def test_cusps_of_low_orders_meet_their_samples_or_say_so(rng):
     far = near + 100  # positions are known to 1e-11 of their spacing
     with pytest.warns(UserWarning, match="20 samples .* an `order` of 1"):
         ef.fit_points(far, y, ef.smooth(order=0.6))
+
+
+def test_a_calm_part_of_noisy_samples_is_smoothed_more(rng, monkeypatch):
+    x = rng.uniform(0, 60, (1800, 2))
+    lively = np.where(x[:, 0] < 30, 0, np.sin(x[:, 0]) * np.sin(x[:, 1]))
+    calm, z = x[:, 0] < 20, lively + 0.2 * rng.standard_normal(len(x))
+    own = ef.fit_points(x, z, denoise=True)(x[calm])
+    shared, likeliest = [], KernelRegions.likeliest
+
+    def kept(self, orders, level):
+        shared.append(likeliest(self, orders, level))
+        return shared[0]
+
+    monkeypatch.setattr(KernelRegions, "likeliest", kept)
+    monkeypatch.setattr(KernelRegions, "own_penalty", lambda *_, **__: shared[0][1])
+    same = ef.fit_points(x, z, denoise=True)(x[calm])
+    assert np.std(own) < 0.8 * np.std(same), (np.std(own), np.std(same))

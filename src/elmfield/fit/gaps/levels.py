@@ -74,20 +74,6 @@ def take_boxes(y: Array, index: Array) -> Array:
     return xp.reshape(xp.take(flat, xp.reshape(index, (-1,)), axis=0), (*index.shape, y.shape[-1]))
 
 
-def plane_through(
-    y: Array, present: Array | None, periodic: Sequence[bool], spacings: Spacings = ()
-) -> Array:
-    """The plane nearest to the present samples of each channel, at all samples; float64.
-
-    Level along periodic axes, and along directions in which the present samples are too close to
-    each other to determine a slope.
-    """
-    sums = PlaneSums.of(y.shape[:-1], periodic, spacings)
-    every = [np.arange(n) for n in y.shape[:-1]]
-    here = namespace(y).ones_like(y) if present is None else present
-    return sums.plane(sums.of_part(y, here, every)).at(every)
-
-
 @dataclass(frozen=True, eq=False)
 class SamplePlane:
     """A plane for each channel: its level, (C,), and its slopes along some axes, (C, a).

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,7 +15,14 @@ from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
 from elmfield.field.coefficients.stored import Nodes
 from elmfield.fit.scattered.sample_cells import Cells, cut_cells
-from elmfield.local.bases.polyharmonic import Polyharmonic, kernel, monomials, n_monomials
+from elmfield.local.bases.polyharmonic import (
+    Polyharmonic,
+    degree_of,
+    kernel,
+    monomials,
+    n_monomials,
+    power_of,
+)  # fmt: skip
 from elmfield.settings import Smooth
 
 LEAST_EIGENVALUE = 1e-14
@@ -202,24 +209,13 @@ worse on t850 and 2 % worse on a DEM."""
 CHOOSING_SAMPLES = 500
 """Samples of such a region that are used, at most."""
 
-LARGEST_MISS = 1e-6
-"""Samples farther than this from the function, in parts of the range, are worth a warning."""
+LARGEST_MISS, ANNOUNCED_MULTIPLICATIONS = 1e-6, 5e12
+"""Samples farther than this from the function, in parts of the range, are worth a warning; so is a
+fit of more multiplications (a minute or so)."""
 
-ANNOUNCED_MULTIPLICATIONS = 5e12
-"""Multiplications (a minute or so) above which a fit is announced."""
-
+Penalty = Callable[[int], float]
 Way = tuple[float, bool]
 """The order of a region, and whether samples too close for rounding are left alone."""
-
-
-def power_of(order: float) -> float:
-    """β: the order along a line is (β + 1) / 2."""
-    return 2 * order - 1
-
-
-def degree_of(order: float) -> int:
-    """Of the polynomials beside a kernel; planes are always free."""
-    return max(1, int(power_of(order) // 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,13 +310,8 @@ class KernelRegions:
         orders = self.possible(orders)
         best, found = -np.inf, (orders[0], float(PENALTIES[0]), 1.0)
         for order in orders:
-
-            def sums(i: int, order: float = order) -> Floats:
-                y = self.y[self.cells.used[i]][self._nearest(i, CHOOSING_SAMPLES)]
-                y = y if level is None else y / level
-                return self.region(i, order, CHOOSING_SAMPLES).likelihood(y)
-
-            logs, squares, n = np.sum(spread(sums, self._few()), axis=0)
+            every = spread(partial(self._likelihood, order=order, level=level), self._few())
+            logs, squares, n = np.sum(every, axis=0)
             n = np.maximum(n, 1)
             a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
             score = -0.5 * (logs + n * np.log(a) + squares / a)
@@ -329,23 +320,39 @@ class KernelRegions:
                 found = (order, float(PENALTIES[i]), float(a[i]))
         return found
 
+    def _likelihood(self, i: int, order: float, level: Floats | None) -> Floats:
+        """Sums of :meth:`KernelRegion.likelihood` over samples near the centre of region i."""
+        y = self.y[self.cells.used[i]][self._nearest(i, CHOOSING_SAMPLES)]
+        y = y if level is None else y / level
+        return self.region(i, order, CHOOSING_SAMPLES).likelihood(y)
+
+    def own_penalty(
+        self, i: int, order: float, penalty: float, noise: float, level: Floats | None
+    ) -> float:
+        """Variance of the `noise` in the unit that makes the samples of region i likeliest."""
+        # Logarithms are normal about that of all regions, with variance 1/2.
+        logs, squares, n = self._likelihood(i, order, level)
+        a, apart = noise / PENALTIES, np.log(PENALTIES / penalty)
+        return float(PENALTIES[int(np.argmin(logs + n * np.log(a) + squares / a + 2 * apart**2))])
+
     def solve(
-        self, order: float, *, penalty: float = 0.0, lower: bool = False, progress: Progress
+        self, order: float, penalty: Penalty | None, lower: bool, progress: Progress
     ) -> "SolvedRegions":
-        """All regions, through their samples, or near them where noise has a variance `penalty`.
+        """All regions, through their samples, or near them, by the `penalty` of each.
 
         `lower` lets regions that miss samples take a lower order.
         """
         orders = [s for s in self.possible((*ORDERS, order)) if s < order] if lower else []
         tried = [(s, False) for s in (order, *sorted(orders, reverse=True))]
-        if not penalty:
+        if penalty is None:
             tried.append((tried[-1][0], True))
         done = [0]
 
         def work(i: int) -> tuple[Way, Floats, Floats, Floats]:
             y, found = self.y[self.cells.used[i]], []
             for way in tried:
-                solved = self.region(i, way[0]).factor(penalty, close=way[1])
+                own = 0.0 if penalty is None else penalty(i)
+                solved = self.region(i, way[0]).factor(own, close=way[1])
                 c = solved.coefficients(y)
                 values, rounding = solved.values(c)
                 found.append((way, c, np.abs(values - y), rounding))

@@ -8,6 +8,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,9 @@ from elmfield.fit.scattered.kernel_regions import (
     LARGEST_MISS,
     NOISY_ORDERS,
     KernelRegions,
-    power_of,
 )
 from elmfield.fit.scattered.sample_cells import dense_model, periods
+from elmfield.local.bases.polyharmonic import power_of
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
 from elmfield.settings import Paper, Smooth
@@ -169,10 +170,14 @@ def fit_points(
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
         order, penalty, amplitude = regions.likeliest(orders, level)
         evidence = _evidence(regions, order, penalty, amplitude, level, scale)
-        solved = regions.solve(order, penalty=penalty, progress=reporter(progress))
+        each = partial(
+            regions.own_penalty, order=order, penalty=penalty,
+            noise=max(penalty * amplitude, 1e-300), level=level,
+        )  # fmt: skip
+        solved = regions.solve(order, each, False, reporter(progress))
     else:
         order = regions.suited_order() if auto else regions.possible(orders)[0]
-        solved = regions.solve(order, lower=auto or d == 1, progress=reporter(progress))
+        solved = regions.solve(order, None, auto or d == 1, reporter(progress))
     settings = replace(settings, order=order) if auto else settings
     xp = namespace(values)
     narrow = str(values.dtype).endswith(("float32", "float16"))

@@ -157,3 +157,13 @@ def _power(s: Array, half: float) -> Array:
         return s**half
     root = [] if half == math.floor(half) else [namespace(s).sqrt(s)]
     return reduce(mul, root + [s] * int(half))
+
+
+def power_of(order: float) -> float:
+    """β: the order along a line is (β + 1) / 2."""
+    return 2 * order - 1
+
+
+def degree_of(order: float) -> int:
+    """Of the polynomials beside a kernel; planes are always free."""
+    return max(1, int(power_of(order) // 2))
