@@ -24,13 +24,8 @@ from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
 from elmfield.field.point_values import AtPoints, Missing
 from elmfield.field.tables.table import Table, tabulate
+from elmfield.field.uncertainty import posterior
 from elmfield.field.uncertainty.draws import draw_around, draw_models
-from elmfield.field.uncertainty.posterior import (
-    covariance_at_points,
-    std_of_integral,
-    std_of_means,
-    std_over_mask,
-)
 from elmfield.partition import Partition
 from elmfield.settings import Settings, Target
 
@@ -184,7 +179,7 @@ class Field(AtPoints):
 
     def covariance(self, points: Array) -> Array:
         """Covariances of values at points (n, d) near each other, shape (n, n) or (n, n, C)."""
-        return covariance_at_points(self.model, points)
+        return posterior.covariance_at_points(self.model, points)
 
     def draw(self, n: int, points: Array | None = None, *, seed: int = 0) -> Array:
         """`n` functions from the posterior, as Fields, or as values at points, shape (n, ...).
@@ -299,11 +294,12 @@ class Field(AtPoints):
         model, std = self.model.shares, choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
             over_boxes.refuse_with_mask(edges=bool(edges), covered=bool(covered))
-            over = std_over_mask if std else over_boxes.sum_over_mask
+            over = posterior.std_over_mask if std else over_boxes.sum_over_mask
             total, volume = over(model, mask, missing)
             return total / volume
         if std:
-            return model.channels_back(std_of_means(model, model.coordinates.edges_of(edges)))
+            at = model.coordinates.edges_of(edges)
+            return model.channels_back(posterior.std_of_means(model, at))
         values, part = over_boxes.means_between(model, edges, missing)
         pair = namespace(values).astype(values, self.dtype), part
         return pair if choice("covered", covered, (True, False)) else pair[0]
@@ -325,10 +321,11 @@ class Field(AtPoints):
         std = choice("quantity", quantity, ("value", "std")) == "std"
         if mask is not None:
             over_boxes.refuse_with_mask(low=low is not None, high=high is not None)
-            over = std_over_mask if std else over_boxes.sum_over_mask
-            return over(self.model.shares, mask, "fill")[0]
+            over_mask = posterior.std_over_mask if std else over_boxes.sum_over_mask
+            return over_mask(self.model.shares, mask, "fill")[0]
         ends = (() if end is None else end for end in (low, high))
-        return (std_of_integral if std else over_boxes.integral_between)(self.model.shares, *ends)
+        over = posterior.std_of_integral if std else over_boxes.integral_between
+        return over(self.model.shares, *ends)
 
     def warp(
         self, transform: object, shape: Sequence[int] | None = None, *, antialias: bool = True,
