@@ -94,7 +94,8 @@ def serve(scene: Scene, *, port: int = 0, host: str = LOCAL, write: Write | None
     write : callable, optional
         Makes the files that are downloaded.
     """
-    uvicorn, _ = (need(n, "view", "a page in the browser") for n in ("uvicorn", "starlette"))
+    uvicorn = need("uvicorn", "view", "a page in the browser")
+    need("starlette", "view", "a page in the browser")
     from elmfield.show.app import app_of
 
     listening = _listen(host, port)

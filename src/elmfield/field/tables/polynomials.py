@@ -344,7 +344,8 @@ def index_in_box(
 
 def jax_function(table: "Table") -> Callable[[Array], Array]:
     """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
-    jax, jnp = (need(n, "jax", "a table as a function of JAX") for n in ("jax", "jax.numpy"))
+    jax = need("jax", "jax", "a table as a function of JAX")
+    jnp = need("jax.numpy", "jax", "a table as a function of JAX")
     own, model = table.polynomials, table.model
     rows = to_numpy(own.coefficients)  # (C, T, cells), or (cells, T, C) outside NumPy
     rows = jnp.asarray(rows.transpose(2, 1, 0) if is_numpy(own.coefficients) else rows)
