@@ -103,7 +103,7 @@ docs: $(VENV)/.docs
 changelog:
 	$(PYTHON) changes/gather.py
 
-# Every Python of 3.11, 3.12 and 3.13 that there is; minutes, and pip needs its index.
+# Every Python of 3.11 to 3.14 that there is; minutes, and pip needs its index.
 release-check:
 	$(PYTHON) release/check.py
 
