@@ -5,9 +5,9 @@
 writes results/rate.json and results/rate.md. Every job runs in processes of its own, one after the
 other: with compiled loops, without, and, with ``--old`` (the folder `src` of another checkout),
 the older version with its loops. Times are seconds of the processor, and by the clock, in which
-threads of ours share two cores; the least of three. BLAS has one thread. MB are those of the
-samples before they are coded. Run it on a quiet machine for MB/s that mean
-something by themselves; ratios within a run mean something on any.
+threads share the cores; the least of three. MB are those of the samples before they are coded.
+Run ``elmfield compile`` of each version first: loops are compiled for large jobs only. Use a quiet
+machine for MB/s that mean something by themselves; ratios within a run mean something on any.
 """
 
 import json
@@ -194,8 +194,7 @@ JOBS = {
 
 def measure(name, source, loops):
     """One job in a process of its own; None where that version cannot do it."""
-    env = os.environ | {"ELMFIELD_COMPILED": loops, "OMP_NUM_THREADS": "1"}
-    env |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": source}
+    env = os.environ | {"ELMFIELD_COMPILED": loops, "PYTHONPATH": source}
     words = [sys.executable, __file__, "--measure", name]
     ran = subprocess.run(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(ran.stdout) if ran.returncode == 0 else None
@@ -217,7 +216,7 @@ def show():
                 lines.append([row["job"], who, *both, got["bytes"]])
     heads = ["job", "by", "write, MB/s", "read, MB/s", "write, clock", "read, clock", "bytes"]
     text = (
-        "# Whole jobs: MB of samples a processor second, and a second by the clock on two cores\n\n"
+        "# Whole jobs: MB of samples a processor second, and a second by the clock\n\n"
         + table(heads, lines, "llrrrrr")
         + "\n\n512² colours: wall seconds of a process, the first one (nothing compiled) and "
         "later ones.\n\nOne run measures a job by all ways; in another the machine was more or "
