@@ -210,22 +210,34 @@ def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
         e = entries[:, a : a + L].reshape(-1)
         n = e.size // S
         state = x[:, :n].reshape(-1)
-        freq = e & _HALF
-        # x would pass 2^32 if x >> (32 - bits) >= freq.
-        full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+        full, words = _encode_symbols(state, e & _HALF, e >> _WORD, shift)
         if full.size:
-            high = state.take(full)
-            stacks.push(np.bincount(full // n, minlength=S), high.astype(np.uint16))
-            high >>= _WORD
-            state[full] = high
-        # x <- floor(x / freq) 2^bits + x mod freq + start
-        quotient = state // freq
-        freq *= quotient
-        state -= freq
-        quotient <<= shift
-        state += quotient
-        state += e >> _WORD
+            stacks.push(np.bincount(full // n, minlength=S), words)
         x[:, :n] = state.reshape(S, n)
+
+
+def _encode_symbols(
+    state: Entries, freq: Entries, start: Entries, shift: np.uint32
+) -> tuple[Integers, Words]:
+    """Step back by one symbol a state, in place; which states gave a word first, and the words.
+
+    Changes `freq` too.
+    """
+    # x would pass 2^32 if x >> (32 - bits) >= freq.
+    full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+    high = state.take(full)
+    words = high.astype(np.uint16)
+    if full.size:
+        high >>= _WORD
+        state[full] = high
+    # x <- floor(x / freq) 2^bits + x mod freq + start
+    quotient = state // freq
+    freq *= quotient
+    state -= freq
+    quotient <<= shift
+    state += quotient
+    state += start
+    return full, words
 
 
 def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
@@ -255,19 +267,7 @@ def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
             freqs, starts = entries & _HALF, entries >> _WORD
             for a in reversed(range(0, len(entries), L)):
                 freq = freqs[a : a + L]
-                state = x[: len(freq)]
-                full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
-                if full.size:
-                    high = state.take(full)
-                    found.append(high.astype(np.uint16))
-                    high >>= _WORD
-                    state[full] = high
-                quotient = state // freq
-                freq *= quotient
-                state -= freq
-                quotient <<= shift
-                state += quotient
-                state += starts[a : a + L]
+                found.append(_encode_symbols(x[: len(freq)], freq, starts[a : a + L], shift)[1])
         return np.concatenate(found[::-1])
     states, words, L = x.tolist(), [], len(x)
     for entries in reversed(batches):
