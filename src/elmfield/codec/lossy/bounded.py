@@ -37,7 +37,7 @@ TRIAL_SAMPLES = 1 << 15, 1 << 17
 """Samples on which the bytes of a tile are estimated, about: usually, and with much effort."""
 FAST_EFFORT, EVERY_WAY_EFFORT = 2, 7
 """Efforts up to which one way is tried, and from which on corrections whatever they save."""
-LATTICE_BITS = 1.9
+INTERPOLATION_MAX_BITS = 1.9
 """Bits a sample by interpolation from which on a lattice may need fewer: prediction from all sides
 that are known is better where samples are rough beside the bound. Chosen, as the two below, on
 tiles of ERA5 and parts of the Blue Marble, which benchmarks score too."""
@@ -119,7 +119,7 @@ def _wants_lattice(one: BoundedTile, made: Coded | None, effort: int) -> bool:
     """Whether a lattice may take fewer bytes than interpolation."""
     if made is None:
         return True
-    return effort > FAST_EFFORT and 8 * len(made[0]) > LATTICE_BITS * one.values.size
+    return effort > FAST_EFFORT and 8 * len(made[0]) > INTERPOLATION_MAX_BITS * one.values.size
 
 
 def _try_corrections(one: BoundedTile, made: Coded | None, effort: int) -> Coded | None:
