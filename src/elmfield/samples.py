@@ -42,45 +42,36 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
-    """An array of any library, not copied."""
+class _Source:
+    """What has a shape, a dtype and slices."""
 
     array: Array = field(repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Samples on each axis."""
-        return tuple(self.array.shape)
+        return tuple(map(int, self.array.shape))
 
     @property
     def dtype(self) -> DType:
         """Of the samples."""
         return self.array.dtype
 
+
+class InMemory(_Source):
+    """An array of any library, not copied."""
+
     def read(self, slab: Slab = ()) -> Array:
         """A view of the slab."""
         return self.array[slab] if slab else self.array
 
 
-@dataclass(frozen=True, eq=False)
-class Sliced:
+class Sliced(_Source):
     """A container that gives NumPy arrays when it is sliced: a Zarr, HDF5 or Dask array."""
-
-    container: Array = field(repr=False)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis."""
-        return tuple(map(int, self.container.shape))
-
-    @property
-    def dtype(self) -> DType:
-        """Of the samples."""
-        return np.dtype(self.container.dtype)
 
     def read(self, slab: Slab = ()) -> Array:
         """The slab, read or computed."""
-        return np.asarray(self.container[slab or ...])
+        return np.asarray(self.array[slab or ...])
 
 
 def source_of(values: Array) -> Source:

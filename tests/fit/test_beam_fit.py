@@ -3,7 +3,7 @@ import pytest
 
 import elmfield as ef
 import oracles
-from elmfield._array.linalg import triangle
+from elmfield._array.backend import triangle
 from elmfield._array.running import memory_limit
 from elmfield.local.bases import ShapedModes, plain_modes, shaped_modes
 from elmfield.local.layers import Dense

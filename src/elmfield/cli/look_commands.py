@@ -25,7 +25,7 @@ from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
-from elmfield.io.view_source import export_view
+from elmfield.io.view_source import export_view, scene_of
 from elmfield.partition import Partition, plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
@@ -113,7 +113,7 @@ def view(
         field = ef.Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
             size = export_size << 20
-            tiles = export_view(field, folder, samples=truth, size=size, progress=progress)
+            tiles = export_view(scene_of(field, None, truth), folder, size=size, progress=progress)
     if folder is not None:
         if not quiet:
             click.echo(f"{folder / 'index.html'}: {tiles} tiles; open it in a browser.")
@@ -344,7 +344,7 @@ def demo(output: Path) -> None:
     links, table = "", ef.Report(dict(rows))._repr_html_()
     for name, settings in ours.items():
         field = ef.fit(photo, settings)
-        export_view(field, output / name, samples=photo, size=TILE_BYTES)
+        export_view(scene_of(field, None, photo), output / name, size=TILE_BYTES)
         links += f'<a href="{name}/index.html">{thumbnail_html(field)}<br>{name}</a>\n'
         rows[f"zoom ({name})"] = str(output / name / "index.html")
     index = Path(__file__).with_name("demo.html").read_text(encoding="utf-8")

@@ -102,13 +102,9 @@ def view(
 
 
 def export_view(
-    values: Array | Gridded | Field | StrPath,
+    scene: Scene,
     folder: StrPath,
-    settings: Settings | None = None,
     *,
-    samples: Array | None = None,
-    channel_axis: int | str | None = None,
-    variable: str | None = None,
     size: int = TILES_MAX_BYTES,
     progress: Progress | bool = False,
 ) -> int:
@@ -116,8 +112,8 @@ def export_view(
 
     Parameters
     ----------
-    values, settings, samples, channel_axis, variable : optional
-        As for :func:`view`.
+    scene : Scene
+        What is seen: see :func:`scene_of`.
     folder : str or path
         Made if it is not there.
     size : int
@@ -125,7 +121,6 @@ def export_view(
     progress : bool or callable
         True for a bar, or a callable of (stage, done, total).
     """
-    scene = scene_of(values, settings, samples, channel_axis, variable, progress)
     with write_folder_atomically(path_of(folder)) as root:
 
         def keep(name: str, data: bytes) -> None:

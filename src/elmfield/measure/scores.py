@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmfield._array.backend import is_array, move, namespace, to_device, to_numpy
-from elmfield._array.checks import array, axis_of, choice, entries, is_whole, whole, wrong
+from elmfield._array.backend import move, namespace, to_device, to_numpy
+from elmfield._array.checks import axis_of, choice, entries, is_whole, whole, wrong
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import names_of, periods_of
 from elmfield.domain.box import Periodic
@@ -17,7 +17,7 @@ from elmfield.local.bases import box_positions, half_widths
 from elmfield.local.layers import Dense
 from elmfield.measure.metrics import paper_psnr, peak_to_peak, psnr
 from elmfield.partition import Partition, gather_boxes
-from elmfield.samples import prepare, with_nan
+from elmfield.samples import prepare, source_of, with_nan
 from elmfield.settings import Oriented, Paper, Settings, Smooth
 
 OF_WHOLE_ARRAY = ("coords", "mask", "partition")
@@ -210,8 +210,7 @@ def psnr_by_width(
     if not listed or not all(is_whole(m) and 1 <= m <= widest for m in listed):
         raise wrong("widths", f"lie between 1 and the settings' width, {widest}", widths)
     wanted = np.asarray(listed, np.int64)
-    if not is_array(values):
-        values = array("values", values)
+    values = source_of(values).read()
     encode = encoder(values.shape, settings, channel_axis=channel_axis, partition=partition)
     y, present, is_complex, _ = prepare(values, encode.shape, encode.channel_axis)
     if present is not None or is_complex:
@@ -322,8 +321,7 @@ def over_seeds(
     listed = entries(seeds)
     if listed is None and whole("seeds", seeds) > MOST_SEEDS:
         raise wrong("seeds", f"be at most {MOST_SEEDS}", seeds)
-    if not is_array(values):
-        values = array("values", values)
+    values = source_of(values).read()
     found = []
     for seed in range(whole("seeds", seeds)) if listed is None else listed:
         one = replace(settings, network=replace(settings.network, seed=seed))

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import elmfield as ef
-from elmfield.io.view_source import export_view
+from elmfield.io.view_source import export_view, scene_of
 from elmfield.show.pictures import colourise
 from scans import scan, turned
 from support import close
@@ -405,7 +405,7 @@ def test_the_exported_page_of_the_demo_shows_the_same(opened, page, tmp_path):
     # As `make demo` writes it beside its report, with fewer tiles.
     picture = pytest.importorskip("skimage.data").camera().astype(float)
     field = ef.fit(picture, ef.smooth())
-    export_view(field, tmp_path, samples=picture, size=6 << 20)
+    export_view(scene_of(field, samples=picture), tmp_path, size=6 << 20)
     still = page((tmp_path / "index.html").as_uri())  # as by a double click
     live = page(opened(field, samples=picture).url)
     for quantity in ("value", "gradient"):
@@ -427,7 +427,7 @@ def test_the_exported_page_of_the_demo_shows_the_same(opened, page, tmp_path):
 
 
 def test_an_exported_page_is_walked_into_without_a_server(page, picture, tmp_path):
-    export_view(picture, tmp_path, channel_axis=-1, size=2 << 20)
+    export_view(scene_of(picture, channel_axis=-1), tmp_path, size=2 << 20)
     tab = page((tmp_path / "index.html").as_uri())
     field = ef.fit(picture, channel_axis=-1)
     go(tab, 60, 45, 8)
@@ -453,13 +453,13 @@ def test_an_exported_page_is_walked_into_without_a_server(page, picture, tmp_pat
 
 def test_an_exported_series_is_drawn_without_a_server(page, tmp_path):
     values = np.sin(0.05 * np.arange(600.0))
-    export_view(values, tmp_path)
+    export_view(scene_of(values), tmp_path)
     tab = page((tmp_path / "index.html").as_uri(), "window.elmfield?.series?.data")
     assert tab.evaluate("elmfield.series.value(300)[0]") == pytest.approx(math.sin(15), abs=1e-2)
 
 
 def test_a_tile_that_is_gone_is_told(page, waves, tmp_path):
-    export_view(waves[:60, :60], tmp_path, size=1 << 20)
+    export_view(scene_of(waves[:60, :60]), tmp_path, size=1 << 20)
     for path in (tmp_path / "tiles" / "gradient-field").rglob("*.js"):
         path.unlink()
     tab = page((tmp_path / "index.html").as_uri())

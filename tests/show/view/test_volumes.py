@@ -151,7 +151,7 @@ def test_an_affine_without_volume_gives_plain_planes(volume):
 def test_a_written_page_has_the_first_plane_alone(volume, tmp_path):
     from elmfield.io.view_source import export_view
 
-    export_view(volume, tmp_path, size=1 << 20)
+    export_view(scene_of(volume), tmp_path, size=1 << 20)
     facts = (tmp_path / "facts.js").read_text()
     assert facts.count('"letters"') == 2  # of the only plane, and of the list of one
     assert '"name": "axial"' in facts

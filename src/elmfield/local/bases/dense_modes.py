@@ -12,9 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, to_numpy
+from elmfield._array.backend import device, move, namespace, qr, solve_triangular, to_numpy
 from elmfield._array.cache import CACHE
-from elmfield._array.linalg import qr, solve_triangular
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import RankWarning
 from elmfield.local.layers import Dense, price

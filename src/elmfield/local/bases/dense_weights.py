@@ -19,7 +19,6 @@ from elmfield._array import backend
 from elmfield._array.autograd import recompute
 from elmfield._array.backend import device, is_numpy, move, namespace, requires_grad, to_numpy
 from elmfield._array.cache import CACHE
-from elmfield._array.linalg import solve_triangular, triangle
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Integers
 from elmfield.local.bases.dense_modes import OnDense, complete_boxes, on_columns, plain_modes
@@ -156,7 +155,7 @@ class DenseWeights(OnDense):
         """``R⁻¹ Qᵀ y``; None where R is as good as singular."""
         xp, n = namespace(H), H.shape[2]
         if is_numpy(H) and self.dtype == "float64":
-            T = np.stack([triangle(h, b)[:n] for h, b in zip(H, y)])
+            T = np.stack([backend.triangle(h, b)[:n] for h, b in zip(H, y)])
             R, c = T[..., :n], T[..., n:]
         else:
             Q, R = xp.linalg.qr(H)
@@ -165,8 +164,8 @@ class DenseWeights(OnDense):
         if not bool(xp.all(xp.min(size, axis=-1) > LEAST_SHARE * xp.max(size, axis=-1))):
             return None
         if is_numpy(H):
-            return np.stack([solve_triangular(r, b) for r, b in zip(R, c)])
-        return solve_triangular(R, c)
+            return np.stack([backend.solve_triangular(r, b) for r, b in zip(R, c)])
+        return backend.solve_triangular(R, c)
 
     def _by_singular_values(self, H: Array, y: Array, full: int) -> Array:
         """The solution of least norm; warns where fewer than `full` neurons are independent."""
@@ -285,7 +284,7 @@ class ShapedModes(OnDense):
         xp, m, T = namespace(y), self.n_modes, None
         for H, rows in self._features(y):
             # A triangle stands for the rows above: Qᵀ leaves their least squares as it is.
-            T = triangle(H, y[rows, :], above=T)[:m, :]
+            T = backend.triangle(H, y[rows, :], above=T)[:m, :]
         diagonal = xp.linalg.diagonal(T)
         T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
         return T[:, :m], T[:, m:]
@@ -301,7 +300,7 @@ class ShapedModes(OnDense):
         xp, m = namespace(R), R.shape[0]
         c, size = xp.astype(c, R.dtype), xp.abs(xp.linalg.diagonal(R))
         if float(xp.min(size)) > LEAST_SHARE * float(xp.max(size)):
-            return on_columns(lambda flat: solve_triangular(R, flat), c), m
+            return on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
         U, s, Vt = xp.linalg.svd(R, full_matrices=False)
         rank = int(xp.sum(xp.astype(s > LEAST_SHARE * s[0], xp.int64)))
         left, right = U[:, :rank].T, Vt[:rank, :].T
