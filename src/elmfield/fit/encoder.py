@@ -418,5 +418,6 @@ class Encoder:
             model, rings = settings.model(box, inside, like), rings_of(self.partition)
             if any(rings) and isinstance(model, ProductModes):
                 model = model.closed(rings)
-            self._models[key] = uneven_modes(model, self.domain.spacings)
+            spacings = self.domain.spacings
+            self._models[key] = uneven_modes(model, spacings) if any(spacings) else model
         return self._models[key]
