@@ -254,7 +254,7 @@ class Stream:
         source, k = self.slabs.source, self.slabs.channel_axis
         if not isinstance(source, Sliced) or not (self.engine.is_here or not work.is_remote):
             return None
-        chunks = workers.own_chunks(source.container)
+        chunks = workers.own_chunks(source.array)
         if chunks is None:
             return None
         if k is not None:
@@ -265,7 +265,7 @@ class Stream:
                 return None
         room = self._room * (1 if k is None else source.shape[k])
         return workers.make_spool(
-            work.levels(), source.container, workers.merge_chunks(chunks, room)
+            work.levels(), source.array, workers.merge_chunks(chunks, room)
         )
 
     @property
