@@ -55,7 +55,7 @@ def test_periodic_axes_help_at_their_ends():
 
 @pytest.mark.parametrize("option", ["coordinates", "mask", "partition"])
 def test_options_of_the_whole_array_do_not_fit_every_second_sample(option):
-    with pytest.raises(TypeError, match=f"`{option}`"):
+    with pytest.raises(TypeError, match=f"'{option}'"):
         ef.heldout_score(np.zeros((8, 8)), **{option: None})
 
 

@@ -11,31 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from elmfield._array.backend import (
-    as_complex,
-    cast,
-    is_torch,
-    itemsize,
-    move,
-    move_to,
-    namespace,
-    outside_torch_modes,
-)
+from elmfield._array import backend
 from elmfield._array.checks import numbers
 from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
 from elmfield.field.coefficients.stored import Full
+from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
-from elmfield.field.coordinates.output_positions import (
-    all_gaps,
-    near_points,
-    of_channels,
-    shows_gaps,
-    winners,
-)
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
@@ -131,7 +116,9 @@ class Model:
         boxes = self.blended.source_samples
         if boxes is not None:
             return boxes.n_bytes
-        return math.ceil(self.n_coefficients * itemsize(self.blended.like) + 4 * self.index_cost)
+        return math.ceil(
+            self.n_coefficients * backend.itemsize(self.blended.like) + 4 * self.index_cost
+        )
 
     @property
     def dtype(self) -> DType:
@@ -149,7 +136,7 @@ class Model:
 
         On the host; (..., C) where channels differ.
         """
-        return all_gaps(self)
+        return output_positions.all_gaps(self)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -195,25 +182,31 @@ class Model:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
         if missing is None and self.labels.missing == "fill":
             return None
-        return near_points(self, index) if shows_gaps(self, missing) else None
+        return (
+            output_positions.near_points(self, index)
+            if output_positions.shows_gaps(self, missing)
+            else None
+        )
 
     def finish(self, values: Array, constant: bool) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
-        xp = namespace(values)
+        xp = backend.namespace(values)
         tail = (1,) * (values.ndim - 2)
         if values.dtype != xp.float64:  # offset and scale may be more precise than coefficients
-            values = cast(values, self.offset)
-        values = values * cast(xp.reshape(self.scale, (-1, *tail)), values)
+            values = backend.cast(values, self.offset)
+        values = values * backend.cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
-            values = values + cast(xp.reshape(self.offset, (-1, *tail)), values)
-            values = winners(self.labels.classes, unpremultiply(self.labels.alpha, values))
+            values = values + backend.cast(xp.reshape(self.offset, (-1, *tail)), values)
+            values = output_positions.winners(
+                self.labels.classes, unpremultiply(self.labels.alpha, values)
+            )
         elif self.labels.classes:
             raise ValueError(
                 "classes have no derivatives and no deviations; `means` and `integral` tell which "
                 "share each class has."
             )
         # A table's polynomials may be more precise than the field.
-        return self.joined(cast(values, self.offset), axis=1)
+        return self.joined(backend.cast(values, self.offset), axis=1)
 
     def joined(self, values: Array, axis: int = 0) -> Array:
         """Real and imaginary parts, which follow each other along an axis, as complex numbers."""
@@ -221,13 +214,13 @@ class Model:
             return values
         C, before = values.shape[axis] // 2, (slice(None),) * axis
         halves = slice(None, C), slice(C, None)
-        return as_complex(*(values[(*before, half, ...)] for half in halves))
+        return backend.as_complex(*(values[(*before, half, ...)] for half in halves))
 
     def channels_back(self, values: Array) -> Array:
         """Gridded values with channels last, (..., C), as the input had them."""
         if self.channel_axis is None:
             return values[..., 0]
-        return namespace(values).moveaxis(values, -1, self.channel_axis)
+        return backend.namespace(values).moveaxis(values, -1, self.channel_axis)
 
     # --- models like it ------------------------------------------------------------------------
 
@@ -254,10 +247,12 @@ class Model:
             )
         group, like = self.blended.groups[0], self.blended.like
         own = group.coefficients.take(np.arange(self.partition.n_regions))
-        scale = cast(self.scale, own)
+        scale = backend.cast(self.scale, own)
         if new is None:
             return own * scale
-        values = move(new if is_torch(new) else numbers("new", new), like, like.dtype)
+        values = backend.move(
+            new if backend.is_torch(new) else numbers("new", new), like, like.dtype
+        )
         if tuple(values.shape) != tuple(own.shape):
             raise ValueError(f"`new` must have shape {tuple(own.shape)}; got {values.shape}.")
         group = replace(group, coefficients=Full(values / scale))
@@ -285,7 +280,7 @@ class Model:
             data_range=self.data_range if data_range is None else data_range,
             residual=None,
             observed=None,
-            gaps=of_channels(self.gaps, own, len(self.shape)),
+            gaps=output_positions.of_channels(self.gaps, own, len(self.shape)),
             evidence=None if self.evidence is None else self.evidence.channels(own),
             labels=replace(self.labels, alpha=None),
         )
@@ -311,14 +306,14 @@ class Model:
         )
         return replace(one, labels=labels)
 
-    @outside_torch_modes()
+    @backend.outside_torch_modes()
     def moved(self, where: object) -> "Model":
         """The same with all that depends on samples at `where`: a device, "numpy", an array."""
-        like = move_to(self.offset, where)
+        like = backend.move_to(self.offset, where)
         groups = tuple(g.moved(like) for g in self.blended.groups)
         return replace(
             self,
             blended=replace(self.blended, groups=groups),
-            offset=move(self.offset, like),
-            scale=move(self.scale, like),
+            offset=backend.move(self.offset, like),
+            scale=backend.move(self.scale, like),
         )

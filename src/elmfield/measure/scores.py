@@ -20,10 +20,6 @@ from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import prepare, source_of, with_nan
 from elmfield.settings import Oriented, Paper, Settings, Smooth
 
-OF_WHOLE_ARRAY = ("coords", "mask", "partition")
-"""Arguments of `fit` that belong to the whole array, and so to no half of it."""
-
-
 Fits = Callable[..., Any]
 """Any way to fit: an array and its `channel_axis` in, something with `grid` out.
 
@@ -43,7 +39,6 @@ def heldout_score(
     periodic: Periodic = (),
     device: object = None,
     progress: Progress | bool = False,
-    **others: object,
 ) -> float:
     """PSNR in dB of a fit to half of the samples per axis, at the others or at all of them.
 
@@ -72,7 +67,7 @@ def heldout_score(
     Notes
     -----
     Works in samples: `coords`, a `mask` and a `partition` belong to the whole array and are
-    refused. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
+    not taken. Missing samples, NaN or masked by `numpy.ma`, are neither fitted nor scored.
 
     Examples
     --------
@@ -81,13 +76,6 @@ def heldout_score(
     >>> ef.heldout_score(picture, ef.smooth(order=3)) > 60
     True
     """
-    for name in others:
-        why = (
-            "for the whole array; held-out scores take none"
-            if name in OF_WHOLE_ARRAY
-            else "unknown"
-        )
-        raise TypeError(f"`{name}` is {why}.")
     values = with_nan(values)
     xp = namespace(values)
     if channel_axis is not None:

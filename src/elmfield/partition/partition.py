@@ -12,16 +12,7 @@ from elmfield._array import checks
 from elmfield._array.checks import array, per_axis, shown, sizes_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Periodic, Spacing, wraps_of
-from elmfield.partition.cells import (
-    Shape,
-    Window,
-    boxes_of,
-    check_labels,
-    check_window,
-    even_cells,
-    line,
-    shapes_of,
-)
+from elmfield.partition import cells
 
 TABULATED_MAX_SAMPLES = 1 << 20
 """Samples of an axis up to which the cell of each is listed."""
@@ -87,14 +78,14 @@ class Partition:
     threshold: float | None = None
     energies: Floats | None = None
     made: str = ""
-    window: Window | None = None
+    window: cells.Window | None = None
 
     @classmethod
     def regular(
         cls, shape: Sequence[int], cell: float | Sequence[float],
         overlap: float | Sequence[float] = 0, *, periodic: Periodic = (),
         equal_boxes: bool = False, context: int = 0, mirrored: bool = False,
-        window: Window | None = None,
+        window: cells.Window | None = None,
     ) -> "Partition":  # fmt: skip
         """A Partition into equal cells, as nearly as the shape allows, each its own region.
 
@@ -122,7 +113,7 @@ class Partition:
         """
         shape = sizes_of("shape", shape)
         wraps = wraps_of(periodic, len(shape))
-        edges, widths = even_cells(shape, cell, overlap, wraps)
+        edges, widths = cells.even_cells(shape, cell, overlap, wraps)
         counts = [len(e) - 1 for e in edges]
         return cls(
             shape=shape,
@@ -153,7 +144,9 @@ class Partition:
         windows, and never beyond the array.
         """
         wraps = wraps_of(periodic, len(shape))
-        lines = [line(int(n), cell, overlap, context, periodic=w) for n, w in zip(shape, wraps)]
+        lines = [
+            cells.line(int(n), cell, overlap, context, periodic=w) for n, w in zip(shape, wraps)
+        ]
         counts = [len(a.starts) for a in lines]
         starts = np.stack(np.meshgrid(*(a.starts for a in lines), indexing="ij"), axis=-1)
         starts = starts.reshape(-1, len(shape))
@@ -183,7 +176,7 @@ class Partition:
         outside: str = "zero",
         shapes: str = "any",
         energy: Callable[[Floats], Array] | None = None,
-        window: Window | None = None,
+        window: cells.Window | None = None,
     ) -> "Partition":
         """A Partition whose regions are about equally hard to fit: large where little happens.
 
@@ -317,10 +310,10 @@ class Partition:
         return replace(self, **old | parts)
 
     def __repr__(self) -> str:
-        size, cells = ("×".join(map(str, n)) for n in (self.shape, self.n_cells))
+        size, counts = ("×".join(map(str, n)) for n in (self.shape, self.n_cells))
         tau = "" if self.threshold is None else f", τ={self.threshold:.4g}"
         return (
-            f"Partition({size}, {self.n_regions} regions of {cells} cells, overlap={self.overlap}"
+            f"Partition({size}, {self.n_regions} regions of {counts} cells, overlap={self.overlap}"
             f"{', ' * bool(self.made)}{self.made}{tau})"
         )
 
@@ -336,9 +329,9 @@ class Partition:
                 f"{shown(self.edges)} and {shown(self.labels)}. Partition.of(...) takes lists."
             )
         for k, (n, edge, overlap) in enumerate(zip(self.shape, self.edges, self.overlap)):
-            cells = edge[1:] - edge[:-1]
-            least = int(cells.min(initial=n))
-            if not (len(cells) and edge[0] >= 0 and edge[-1] <= n and least > 0):
+            widths = edge[1:] - edge[:-1]
+            least = int(widths.min(initial=n))
+            if not (len(widths) and edge[0] >= 0 and edge[-1] <= n and least > 0):
                 raise ValueError(
                     f"`edges` of axis {k} must increase from 0 to the number of samples, {n}; got "
                     f"{np.array2string(edge, threshold=6)}."
@@ -348,8 +341,8 @@ class Partition:
                     f"`overlap` must lie between 0 and half a cell; got overlap={overlap} with a "
                     f"cell of {least} on axis {k}. Use a smaller overlap or larger cells."
                 )
-        check_labels(self)
-        check_window(self.window)
+        cells.check_labels(self)
+        cells.check_window(self.window)
         for name in ("starts", "sizes"):
             rows = getattr(self, name)
             if rows is not None and rows.shape != (self.n_regions, d):
@@ -389,7 +382,7 @@ class Partition:
         """
         if self.starts is not None and self.sizes is not None:
             return self.starts, self.sizes
-        return boxes_of(self)
+        return cells.boxes_of(self)
 
     def within(self, k: int, at: Integers) -> Integers:
         """The samples that positions of boxes on axis k stand for, those beyond its ends too."""
@@ -410,13 +403,13 @@ class Partition:
         return [(tuple(map(int, s)), np.flatnonzero(group == g)) for g, s in enumerate(shapes)]
 
     @cached_property
-    def shapes(self) -> list[Shape]:
+    def shapes(self) -> list[cells.Shape]:
         """Triples (box shape, inside, regions): the regions that have the same own samples.
 
         A region's own samples are those its window touches; `inside`, an array of bool of the box's
         shape, says which of the box's they are, or is None if all are.
         """
-        return shapes_of(self)
+        return cells.shapes_of(self)
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         return iter(self.footprints)
@@ -442,8 +435,8 @@ class Partition:
         """The cells that hold some samples of axis k; a long axis is not tabulated for them."""
         if self.shape[k] <= TABULATED_MAX_SAMPLES:
             return self.cell_of[k].take(samples)
-        cells = np.searchsorted(self.edges[k], samples, side="right") - 1
-        return np.clip(cells, 0, self.n_cells[k] - 1)
+        found = np.searchsorted(self.edges[k], samples, side="right") - 1
+        return np.clip(found, 0, self.n_cells[k] - 1)
 
     def borders(self, k: int) -> Floats:
         """Index coordinates of the cell borders on axis k, both ends included."""

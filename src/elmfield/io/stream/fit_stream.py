@@ -264,9 +264,7 @@ class Stream:
             if workers.count_reads(own, chunks) < workers.MIN_READS_TO_COPY:
                 return None
         room = self._room * (1 if k is None else source.shape[k])
-        return workers.make_spool(
-            work.levels(), source.array, workers.merge_chunks(chunks, room)
-        )
+        return workers.make_spool(work.levels(), source.array, workers.merge_chunks(chunks, room))
 
     @property
     def _room(self) -> int:
