@@ -67,12 +67,12 @@ def test_flipped_bits_are_noticed_or_do_not_matter(model):
     data = path.read_bytes()
     rng = np.random.default_rng(2)
     refused = 0
-    for place in rng.integers(0, len(data), 200):
+    for place in rng.integers(0, len(data), 100):
         bad = bytearray(data)
         bad[int(place)] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(bad))
         refused += not survives(path, truth)
-    assert refused > 120  # what is not noticed lies in times and permissions of entries
+    assert refused > 60  # what is not noticed lies in times and permissions of entries
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_flipped_bits_in_a_folder(tmp_path):
     truth = field.samples()
     files = sorted(p for p in path.rglob("*") if p.is_file())
     rng = np.random.default_rng(4)
-    for _ in range(200):
+    for _ in range(100):
         file = files[int(rng.integers(len(files)))]
         data = file.read_bytes()
         bad = bytearray(data)
