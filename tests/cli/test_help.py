@@ -108,6 +108,8 @@ def test_examples_in_the_help_work(line, run, folder):
         affine = np.diag([2.0, 2.0, 3.0, 1.0])
         nibabel.save(nibabel.Nifti1Image(volume.astype(np.int16), affine), folder / "scan.nii.gz")
         run("fit", "scan.nii.gz", "-o", "scan.elm", "-q")
+    if "--export" in words:  # by default as many tiles as 64 MB hold
+        words += ["--export-size", "1"]
     ran = run(*words)
     for flag, target in pairwise(words):
         if flag in ("-o", "--map"):

@@ -18,7 +18,7 @@ from oracles.tile_bytes import unpacked
 @pytest.fixture(scope="module")
 def page(waves, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    n = export_view(waves[:280, :300], folder, size=3 << 20)
+    n = export_view(scene_of(waves[:280, :300]), folder, size=3 << 20)
     return folder, n
 
 
@@ -89,7 +89,7 @@ def test_the_size_is_kept(waves):
 
 def test_a_series_goes_whole(tmp_path):
     values = np.sin(0.1 * np.arange(500.0))
-    export_view(values, tmp_path)
+    export_view(scene_of(values), tmp_path)
     told = facts(tmp_path)["exported"]["series"]
     assert len(told["at"]) == 8000
     assert np.abs(np.asarray(told["values"][0])).max() == pytest.approx(1, abs=1e-3)
