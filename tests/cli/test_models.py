@@ -12,32 +12,30 @@ from elmfield.io.formats.raster import png
 
 
 @pytest.mark.slow
-def test_from_picture_to_picture(installed_command, folder, picture):
+def test_from_picture_to_picture(installed_command, run, folder, picture):
     made = json.loads(installed_command("fit", "photo.png", "-o", "m.elm", "--json").stdout)
     assert made["samples"] == [176, 160, 3]
     assert made["bytes"] == (folder / "m.elm").stat().st_size
     told = installed_command("fit", "photo.png", "-o", "m.elm")
     assert "bits a sample" in told.stdout
     assert "━" not in told.stderr  # no bars when nobody looks
-    assert installed_command("fit", "photo.png", "-o", "m.elm", "-q").stdout == ""
-    installed_command("render", "m.elm", "-o", "same.png", "-q")
+    assert run("fit", "photo.png", "-o", "m.elm", "-q").stdout == ""
+    run("render", "m.elm", "-o", "same.png", "-q")
     np.testing.assert_array_equal(read(folder / "same.png").values, picture)
-    installed_command("render", "m.elm", "-o", "wide.png", "--shape", "88x320")
+    run("render", "m.elm", "-o", "wide.png", "--shape", "88x320")
     assert read(folder / "wide.png").shape == (88, 320)
-    scores = json.loads(
-        installed_command("compare", "photo.png", "m.elm", "--map", "e.png", "--json").stdout
-    )
+    scores = json.loads(run("compare", "photo.png", "m.elm", "--map", "e.png", "--json").stdout)
     assert scores["psnr_db"] is None  # infinite: nothing is lost
     assert scores["max_error"] == 0
     assert read(folder / "e.png").shape == (176, 160)
-    about = json.loads(installed_command("info", "m.elm", "--json").stdout)
+    about = json.loads(run("info", "m.elm", "--json").stdout)
     assert about["attributes"]["source"]["file"] == "photo.png"
     assert about["attributes"]["source"]["range"] == [
         float(picture.min()),
         float(picture.max()),
     ]
     assert about["settings"]["made"] == "Smooth"
-    shown = installed_command("info", "m.elm").stdout
+    shown = run("info", "m.elm").stdout
     assert "row: 176" in shown
     assert about["attributes"]["source"]["sha256"] in shown
 
