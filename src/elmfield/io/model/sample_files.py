@@ -8,19 +8,24 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.progress import silent
-from elmfield._array.running import n_threads, runs, spread
+from elmfield._array.running import n_threads, runs
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
-from elmfield.field.coefficients import tiles as coded
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, pack_tiles, packed
+from elmfield.field.coefficients.tiles import (
+    TILES_PER_BATCH,
+    CodedTiles,
+    Tiling,
+    Totals,
+    code_tiles,
+    packed,
+)
 from elmfield.io.model.metadata import Metadata, SamplesRecord
 from elmfield.io.store import blocks
 from elmfield.io.store.blocks import ArrayReader, damaged_array
@@ -232,16 +237,13 @@ class SamplePlan:
             _, numbers, copied = self._copied
             yield from map(copied.tiles.__getitem__, numbers)
             return
-        for i, j in runs(self.samples.tiling.n_tiles, coded.TILES_PER_BATCH * n_threads()):
-            share = -(-(j - i) // n_threads())
-            some = [range(a, min(a + share, j)) for a in range(i, j, share)]
-            yield from chain.from_iterable(spread(self._code, some))
+        for i, j in runs(self.samples.tiling.n_tiles, TILES_PER_BATCH * n_threads()):
+            yield from code_tiles(range(i, j), self._tile, lambda _i, _y, data, _found: data)
 
-    def _code(self, numbers: range) -> list[bytes]:
-        """Return some tiles, coded without loss."""
-        slabs = map(self.samples.tiling.slab, numbers)
-        made = pack_tiles([self._stored_values(s[:-1])[..., s[-1]] for s in slabs])
-        return [data for data, _ in made]
+    def _tile(self, number: int) -> Array:
+        """Return the samples of a tile, as they are stored."""
+        *slab, channels = self.samples.tiling.slab(number)
+        return self._stored_values(tuple(slab))[..., channels]
 
     def _stored_values(self, slab: tuple[slice, ...]) -> Array:
         """Return samples of all channels, as they are stored."""
