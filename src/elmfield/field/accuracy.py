@@ -210,9 +210,10 @@ def errors(
             f = blended.at_samples([low[0] + np.arange(i, j, dtype=float), *rest])
             f = cast(f, samples.offset) * samples.scale + samples.offset
             f = xp.round(f) if blended.gives_whole_numbers else f
-        found, truth = (to_numpy(x).astype(np.float64) for x in (f, samples.raw[i:j, ...]))
+        gap = to_numpy(f).astype(np.float64)
+        gap -= to_numpy(samples.raw[i:j, ...])
         there = None if counts is None else to_numpy(counts[i:j, ..., : samples.n_channels])
-        sums.append(error_sums(samples.moduli(np.abs(found - truth)), there))
+        sums.append(error_sums(samples.moduli(np.abs(gap, out=gap)), there))
     squares, largest, count = zip(*sums)
     return sum(squares) / sum(count), max(largest)
 

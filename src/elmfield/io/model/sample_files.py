@@ -5,7 +5,7 @@ every claim checked. What is in a tile is the codec's business.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -126,13 +126,12 @@ class TileArray:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
         array = replace(self, tiling=tiling)
-        keys = []
-        if tiling.n_tiles <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * tiling.n_tiles:
-            keys = [array.key(i) for i in range(tiling.n_tiles)]
-        if not keys or not all(key in sizes for key in keys):
+        n = tiling.n_tiles
+        fits = n <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * n
+        if not fits or not all(array.key(i) in sizes for i in range(n)):
             raise damaged_array(store, self.name, "tiles are missing")
-        tiles = TilesInFile(store, array, keys, checks)
-        return CodedTiles(tiles, tiling, dtype, [sizes[key] - 4 for key in keys])
+        found = [sizes[array.key(i)] - 4 for i in range(n)]
+        return CodedTiles(TilesInFile(store, array, checks), tiling, dtype, found)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -340,20 +339,17 @@ class TilesInFile:
         Where they lie.
     array : TileArray
         Which they are.
-    keys : sequence of str
-        Their entries, in array order.
     checks : str
         Their check sums, eight hexadecimal digits each: a tile in the place of another is noticed.
     """
 
     store: Store
     array: TileArray
-    keys: Sequence[str]
     checks: str
 
     def __getitem__(self, number: int) -> bytes:
         """Return the bytes of one tile, its check sum verified."""
-        data = self.store.read(self.keys[number])
+        data = self.store.read(self.array.key(number))
         try:
             raw = blocks.strip_check(data)
         except ValueError as error:

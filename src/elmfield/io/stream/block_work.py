@@ -139,8 +139,9 @@ class Coding:
         def finish(number: int, y: Array, data: bytes, found: Array) -> TileResult:
             errors, sums = (0.0, 0.0, y.size), None
             if asked:
-                gaps = np.abs(found.astype(np.float64) - y)
-                errors = error_sums(gaps, None if gone is None else ~cut(gone, number))
+                gap = np.subtract(found, y, dtype=np.float64)
+                there = None if gone is None else ~cut(gone, number)
+                errors = error_sums(np.abs(gap, out=gap), there)
             if of_samples and self.level is not None:
                 tiling = array.tiling
                 sums = sums_of(tiling, self.level, tiling.slab(number)[:-1], found)
