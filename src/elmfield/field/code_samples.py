@@ -149,9 +149,9 @@ class Attempt:
     @property
     def lost(self) -> Floats:
         """Sum of squares, (N,), by which the samples of each region's box have changed."""
-        truth, found = (np.asarray(x, np.float64) for x in (self.coder.own, self.found))
+        gap = np.subtract(self.coder.own, self.found, dtype=np.float64)
         with np.errstate(over="ignore"):  # infinite where float64 has no squares
-            squares = np.square(truth - found).sum(axis=-1)
+            squares = np.square(gap, out=gap).sum(axis=-1)
             return energy_in_boxes(self.coder.blended, squares, self.coder.first)
 
 
