@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
+from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats
@@ -191,59 +192,56 @@ def _tiles_in(array: TileArray, slab: Slab) -> list[int]:
 # --- errors ---------------------------------------------------------------------------------------
 
 
+NONE_SEEN = ChannelStats(
+    np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1), np.zeros(1, np.int64)
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score:
     """What errors at samples come to, so far.
 
     Parameters
     ----------
-    squares, moduli, largest : float
-        Sum of the squared errors, sum of their magnitudes, and the largest of these.
-    count, missing : int
-        Samples that are there, and that are not.
-    low, high : float
-        The least and the largest sample, of all channels; of complex ones, in magnitude.
-    ends : pair of float
-        The same with real and imaginary parts apart.
-    each, peaks : arrays, shape (C,)
-        Sum of the squared errors, and the largest sample, of each channel.
+    errors, sizes : ChannelStats
+        Of the errors, and of the samples; of complex ones, in magnitude.
+    numbers : ChannelStats
+        Of the samples with real and imaginary parts apart.
+    squares : array, shape (C,)
+        Sum of the squared errors of each channel.
+    missing : int
+        Samples that are not there.
     """
 
-    squares: float = 0.0
-    moduli: float = 0.0
-    largest: float = 0.0
-    count: int = 0
+    errors: ChannelStats = NONE_SEEN
+    sizes: ChannelStats = NONE_SEEN
+    numbers: ChannelStats = NONE_SEEN
+    squares: Floats = field(default_factory=lambda: np.zeros(1))
     missing: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    ends: tuple[float, float] = (math.inf, -math.inf)
-    each: Floats = field(default_factory=lambda: np.zeros(1))
-    peaks: Floats = field(default_factory=lambda: np.full(1, -np.inf))
 
     def __or__(self, other: "Score") -> "Score":
         """Of the samples of both."""
         return Score(
+            errors=self.errors | other.errors,
+            sizes=self.sizes | other.sizes,
+            numbers=self.numbers | other.numbers,
             squares=self.squares + other.squares,
-            moduli=self.moduli + other.moduli,
-            largest=max(self.largest, other.largest),
-            count=self.count + other.count,
             missing=self.missing + other.missing,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
-            ends=(min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
-            each=self.each + other.each,
-            peaks=np.maximum(self.peaks, other.peaks),
         )
+
+    @property
+    def count(self) -> int:
+        """Samples that are there; 1 where there is none, to divide by."""
+        return max(1, int(self.errors.count.sum()))
 
     @property
     def mean_square(self) -> float:
         """Mean squared error."""
-        return self.squares / max(1, self.count)
+        return float(self.squares.sum()) / self.count
 
     def psnr(self, data_range: float | None = None) -> float:
         """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
-        span = self.ends[1] - self.ends[0] or 1.0  # of samples all alike, as `peak_to_peak` has it
-        peak = span if data_range is None else data_range
+        peak = self.numbers.data_range if data_range is None else data_range
         if not peak > 0:
             raise ValueError(f"`data_range` must be positive; got {peak!r}.")
         mean = self.mean_square
@@ -252,9 +250,9 @@ class Score:
     @property
     def paper_psnr(self) -> float | None:
         """The paper's, of real samples of which none is missing; None where a peak is below 0."""
-        if self.missing or not (self.peaks > 0).all():
+        if self.missing or not (self.sizes.high > 0).all():
             return None
-        means = self.each / (self.count / len(self.peaks)) / self.peaks**2
+        means = self.squares / self.errors.count / self.sizes.high**2
         return float(np.mean(-10 * np.log10(means + 1e-8)))
 
 
@@ -291,30 +289,19 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
     """
     y = y.astype(np.float64, copy=False)
     gap = np.abs(f.astype(np.float64, copy=False) - y)
-    C, first = y.shape[-1] // (1 + is_complex), tuple(range(y.ndim - 1))
+    C = y.shape[-1] // (1 + is_complex)
     e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
     size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
-    there = np.broadcast_to(True if present is None else present, y.shape)
-    here = there[..., :C]
-    e = e if present is None else np.where(here, e, 0)
-    squares, largest, count = error_sums(e, here)
-
-    def ends(values: Array, among: Array) -> tuple[float, float]:
-        some = values if present is None else values[among]
-        return float(np.min(some, initial=math.inf)), float(np.max(some, initial=-math.inf))
-
-    low, high = ends(size, here)
+    there = None if present is None else np.broadcast_to(present, y.shape)
+    here = None if there is None else there[..., :C]
+    e = e if here is None else np.where(here, e, 0)
+    errors, sizes = ChannelStats.of(e, here), ChannelStats.of(size, here)
     with np.errstate(over="ignore"):  # infinite where float64 has no squares
-        each = np.square(e).sum(axis=first)
+        squares = np.square(e).sum(axis=tuple(range(e.ndim - 1)))
     return Score(
+        errors=errors,
+        sizes=sizes,
+        numbers=ChannelStats.of(y, there) if is_complex else sizes,
         squares=squares,
-        moduli=float(np.sum(e)),
-        largest=largest,
-        count=count,
-        missing=e.size - count,
-        low=low,
-        high=high,
-        ends=ends(y, there) if is_complex else (low, high),
-        each=each,
-        peaks=np.max(size, axis=first, where=here, initial=-math.inf),
+        missing=e.size - int(errors.count.sum()),
     ), e
