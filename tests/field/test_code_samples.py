@@ -214,11 +214,12 @@ def test_nothing_is_evaluated_to_keep_a_promise(monkeypatch, tmp_path):
         raise AssertionError
 
     values, seen = rough((300, 260)), []
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 18)
     monkeypatch.setattr("elmfield.field.blend.blended.Blended.on_grid", never)
     monkeypatch.setattr("elmfield.field.coefficients.from_samples.FromSamples.project", never)
     with monkeypatch.context() as patch:
         patch.setattr("elmfield.field.coefficients.tiles.unpack_many", never)
-        own = "elmfield.field.code_samples.pack_tiles"
+        own = "elmfield.field.coefficients.tiles.pack_tiles"
         patch.setattr(own, lambda tiles, **asked: seen.extend(tiles) or pack_tiles(tiles, **asked))
         field = ef.fit(values, ef.smooth(max_error=0.1))
         ef.save(field, tmp_path / "x.elm")

@@ -190,10 +190,10 @@ def compare(
     n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
     facts: dict[str, object] = {
         "psnr_db": score.psnr(),
-        "mae": score.moduli / max(1, score.count),
+        "mae": float(score.errors.total.sum()) / score.count,
         "rmse": math.sqrt(score.mean_square),
-        "max_error": score.largest,
-        "range": [score.low, score.high],
+        "max_error": float(score.errors.high.max()),
+        "range": [float(score.sizes.low.min()), float(score.sizes.high.max())],
         "samples": n,
         "missing": score.missing,
         "coefficients": field.model.n_coefficients,

@@ -173,8 +173,14 @@ def _inside(model: "Model", raw: Array, first: Sequence[int]) -> tuple[Array | N
     return counted, peak_to_peak(raw[inside])
 
 
-SQUARE_MAX_ERROR = 1e150
-"""Errors from here on have no square in float64: their mean is infinite."""
+def error_sums(e: Array, there: Array | None) -> tuple[float, float, int]:
+    """The sum of squares of errors e >= 0, the largest, and how many: those that are `there`."""
+    if there is not None:
+        e, there = np.where(there, e, 0), np.broadcast_to(there, e.shape)
+    with np.errstate(over="ignore"):  # infinite where float64 has no squares
+        squares = float(np.square(e).sum())
+    count = e.size if there is None else int(np.count_nonzero(there))
+    return squares, float(np.max(e, initial=0)), count
 
 
 def errors(
@@ -192,30 +198,24 @@ def errors(
     blended = None if is_array(found) else found
     xp = namespace(samples.raw)
     shape = samples.raw.shape[:-1]
-    total, largest, count = 0.0, 0.0, 0
     across = math.prod(shape[1:]) * samples.raw.shape[-1]
     low = (0,) * len(shape) if first is None else tuple(first)
     counts = samples.present if counted is None else counted
     rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
+    sums = []
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
         if blended is None:
-            f = move(array[i:j], samples.raw)
+            f = array[i:j]
         else:
             f = blended.at_samples([low[0] + np.arange(i, j, dtype=float), *rest])
             f = cast(f, samples.offset) * samples.scale + samples.offset
             f = xp.round(f) if blended.gives_whole_numbers else f
-        e = xp.abs(xp.astype(f, xp.float64) - xp.astype(samples.raw[i:j, ...], xp.float64))
-        e = samples.moduli(e)
-        if counts is not None:
-            have = xp.broadcast_to(counts[i:j, ..., : samples.n_channels], e.shape)
-            e = xp.where(have, e, xp.zeros_like(e))
-            count += int(xp.sum(xp.astype(have, xp.int64)))
-        else:
-            count += math.prod(e.shape)
-        peak = float(xp.max(e))
-        total += float(xp.sum(e * e)) if peak < SQUARE_MAX_ERROR else math.inf
-        largest = max(largest, peak)
-    return total / count, largest
+        gap = to_numpy(f).astype(np.float64)
+        gap -= to_numpy(samples.raw[i:j, ...])
+        there = None if counts is None else to_numpy(counts[i:j, ..., : samples.n_channels])
+        sums.append(error_sums(samples.moduli(np.abs(gap, out=gap)), there))
+    squares, largest, count = zip(*sums)
+    return sum(squares) / sum(count), max(largest)
 
 
 def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -> Floats:

@@ -8,19 +8,17 @@ where cells meet.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.running import n_threads, runs, spread
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
-from elmfield.field.coefficients.tiles import TILES_PER_BATCH, CodedTiles, Tiling, pack_tiles
+from elmfield.field.coefficients.tiles import CodedTiles, Tiling, code_tiles, pack_tiles
 from elmfield.field.rate_control import RateControl, Scope, typical_error
 from elmfield.samples import Samples
 from elmfield.settings import Target
@@ -75,16 +73,13 @@ class Coder(RateControl["Attempt"]):
         """All tiles, coded as asked; without loss if nothing is."""
         n, found = self.tiling.n_tiles, np.empty_like(self.own)
 
-        def work(some: range) -> list[bytes]:
-            made = pack_tiles([self.values(i) for i in some], effort=self.effort, **asked)
-            for i, (_, decoded) in zip(some, made):
-                self._cut(found, self.tiling.slab(i))[:] = decoded
-            return [data for data, _ in made]
+        def finish(number: int, _: Array, data: bytes, decoded: Array) -> bytes:
+            self._cut(found, self.tiling.slab(number))[:] = decoded
+            return data
 
-        most = max(1, min(TILES_PER_BATCH, n // n_threads()))
-        made = spread(work, [range(a, b) for a, b in runs(n, most)])
+        made = code_tiles(range(n), self.values, finish, effort=self.effort, **asked)
         offset, scale = (np.asarray(to_numpy(u)) for u in (self.samples.offset, self.samples.scale))
-        tiles = CodedTiles(tuple(chain.from_iterable(made)), self.tiling, self.own.dtype)
+        tiles = CodedTiles(tuple(made), self.tiling, self.own.dtype)
         tiles.know({i: self._cut(found, self.tiling.slab(i)) for i in range(n)})
         boxes = SampleBoxes(
             source=tiles,
@@ -154,9 +149,9 @@ class Attempt:
     @property
     def lost(self) -> Floats:
         """Sum of squares, (N,), by which the samples of each region's box have changed."""
-        truth, found = (np.asarray(x, np.float64) for x in (self.coder.own, self.found))
+        gap = np.subtract(self.coder.own, self.found, dtype=np.float64)
         with np.errstate(over="ignore"):  # infinite where float64 has no squares
-            squares = np.square(truth - found).sum(axis=-1)
+            squares = np.square(gap, out=gap).sum(axis=-1)
             return energy_in_boxes(self.coder.blended, squares, self.coder.first)
 
 

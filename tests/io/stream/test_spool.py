@@ -177,7 +177,7 @@ def test_a_file_is_copied_if_it_would_be_read_three_times_in_a_pass(times, copie
 
 
 def test_each_worker_gets_four_blocks_but_none_too_small_to_be_coded_fast():
-    """16 M samples; tiles of 512 KiB are coded by eights, a million samples."""
+    """16 M samples; tiles of 2 MiB are coded by twos, a million samples."""
     large = Chunked()
     large.shape = large.chunks = (4000, 4000)
     encode = encoder(large.shape, ef.smooth(order=2))

@@ -152,7 +152,10 @@ class SampleBoxes:
 
         In a dtype that holds those of `kind`; a copy.
         """
-        return copy_array(self._read(x))
+        found = self._read(x)
+        return (
+            copy_array(found) if self.tiles is None else found
+        )  # decoded into an array of its own
 
     def gaps(self, slab: Slab) -> Array | None:
         """Which samples of a slab were missing, booleans (..., C or 1); None if none ever was."""
@@ -208,7 +211,7 @@ class SampleBoxes:
     def overview_means(self) -> Array | None:
         """The means of the overview; None without one, or where samples were appended since."""
         try:
-            return None if self.overview is None else self.overview[1].whole()
+            return None if self.overview is None else self.overview[1].read()
         except StoreError:
             return None
 

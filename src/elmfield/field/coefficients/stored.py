@@ -110,6 +110,12 @@ def rows_of(values: Array, rows: Integers) -> Array:
     return take(values, move(rows, values), axis=0)
 
 
+def run_places(starts: Integers, lengths: Integers) -> Integers:
+    """Return the places of all entries of runs that begin somewhere, run after run."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Full(Coefficients):
     """All coefficients in one array.
@@ -247,8 +253,7 @@ class Ragged(Coefficients):
         """Some of the runs, in a given order, as regions of so many channels."""
         xp = namespace(self.values)
         counts = self.starts[runs + 1] - self.starts[runs]
-        first = np.repeat(self.starts[runs] - (np.cumsum(counts) - counts), counts)
-        picked = first + np.arange(int(counts.sum()))
+        picked = run_places(self.starts[runs], counts)
         values = xp.take(self.values, move(picked, self.values), axis=0)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return Ragged(values, self.ranks[picked], starts, self.ranking, n_channels)
@@ -289,9 +294,7 @@ class Nodes:
 
     def of(self, rows: Integers) -> Integers:
         """Numbers of the places of some regions, one region after the other."""
-        counts = self.starts[rows + 1] - self.starts[rows]
-        first = np.repeat(self.starts[rows] - (np.cumsum(counts) - counts), counts)
-        return self.members[first + np.arange(len(first))]
+        return self.members[run_places(self.starts[rows], np.diff(self.starts)[rows])]
 
     def local(
         self, rows: Integers, centres: Floats, radii: Floats, periods: Floats

@@ -3,23 +3,26 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from itertools import product as cartesian
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from elmfield._array import running
 from elmfield._array.cache import Recent
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.running import capacity
+from elmfield._array.running import capacity, n_threads, runs, spread
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.codec import has_coarse, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
 from elmfield.partition import Partition
 
-TILE_BYTES = 1 << 19
-"""Bytes of a tile before it is coded, about."""
+R = TypeVar("R")
+
+TILE_BYTES = 1 << 21
+"""Bytes of a tile before it is coded, about. ERA5 within 0.1 K in tiles of half of one, one and two
+MiB: coded at 10, 28 and 32 MB/s, decoded at 20, 40 and 40, in as many bytes to 1.5 %."""
 
 TILE_MULTIPLE = 64
 """Tiles are multiples of this along an axis, where they are not much smaller."""
@@ -27,7 +30,7 @@ TILE_MULTIPLE = 64
 TILE_MAX_CHANNELS = 4096
 """Channels of a tile at most."""
 
-TILES_PER_BATCH = 8
+TILES_PER_BATCH = 2
 """Tiles that are coded side by side."""
 
 TILE_CACHE_BYTES = 1 << 26
@@ -162,6 +165,30 @@ def pack_tiles(
     return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
 
 
+def code_tiles(
+    numbers: Sequence[int],
+    values: Callable[[int], Array],
+    finish: Callable[[int, Array, bytes, Array], R],
+    *,
+    effort: int = USUAL_EFFORT,
+    **asked: float,
+) -> list[R]:
+    """Code tiles on all threads, some side by side; parameters are those of `pack_tiles`.
+
+    ``values(number)`` are the samples of a tile, channels last. What comes back is what ``finish``
+    makes of a tile's number, its samples, its bytes, and the samples that these are decoded to.
+    """
+
+    def work(some: Sequence[int]) -> list[R]:
+        own = [values(i) for i in some]
+        made = pack_tiles(own, effort=effort, **asked)
+        return [finish(i, y, *both) for i, y, both in zip(some, own, made)]
+
+    most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
+    shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
+    return list(chain.from_iterable(spread(work, shares)))
+
+
 # --- decoding -------------------------------------------------------------------------------------
 
 
@@ -248,14 +275,6 @@ class CodedTiles:
                 )
             found.append(values.reshape(shape))
         return found
-
-    def whole(self) -> Array:
-        """Decode all samples anew."""
-        out = np.empty(self.tiling.sizes, self.dtype)
-        for i, values in enumerate(self.decode(range(self.tiling.n_tiles))):
-            slab = zip(self.tiling.slab(i), self.tiling.low)
-            out[tuple(slice(s.start - a, s.stop - a) for s, a in slab)] = values
-        return out
 
     def in_memory(self) -> "CodedTiles":
         """The same without a file."""

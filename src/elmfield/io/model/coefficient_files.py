@@ -15,7 +15,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
-from elmfield.field.coefficients.stored import Coefficients, Draws, Full, Nodes, Ragged
+from elmfield.field.coefficients.stored import Coefficients, Draws, Full, Nodes, Ragged, run_places
 from elmfield.io.model.metadata import Metadata
 from elmfield.io.model.recipes import DescribedModel, read_models
 from elmfield.io.store.blocks import ArrayReader, Blocks, write_array
@@ -59,12 +59,6 @@ def run_starts(lengths: Integers, order: Integers) -> Integers:
     starts = np.empty(lengths.shape, np.int64)
     starts[order] = (np.cumsum(flat) - flat).reshape(lengths.shape)
     return starts
-
-
-def run_places(starts: Integers, lengths: Integers) -> Integers:
-    """Return the places of all entries of runs that begin somewhere, run after run."""
-    ends = np.cumsum(lengths)
-    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
 class CoefficientPlan:

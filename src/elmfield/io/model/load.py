@@ -5,6 +5,7 @@ query needs them. Nothing a file says is believed before it agrees with the rest
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -174,15 +175,15 @@ class Reader:
 
     def _evidence(self, C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or metadata.EvidenceRecord()
+        found = self.meta.evidence or Evidence()
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
-        known = [found.left, found.coding, *(v for a in each for v in a)]
+        coding = 0.0 if found.coding is None else found.coding
+        known = [found.left, coding, *(v for a in each for v in a)]
         said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
         self.arrays.require(type(found.observed) is bool, "whether it was observed is not said")
-        own = float(found.left), float(found.coding), found.observed
-        return Evidence(noise, amplitude, *own)
+        return replace(found, noise=noise, amplitude=amplitude, coding=float(coding))
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""

@@ -20,6 +20,7 @@ from elmfield.io.model.metadata import Metadata, Recipe, to_plain
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.local import bases
 from elmfield.local.bases import DenseModes, DenseWeights, Polyharmonic, ProductModes, ShapedModes
+from elmfield.local.bases.axis_modes import AxisModes
 from elmfield.local.bases.product_modes import AxisWaves
 from elmfield.local.bases.spline_modes import even_modes, uneven_modes
 from elmfield.local.layers import Cosines, Dense
@@ -140,8 +141,8 @@ def probe(modes: LocalModel, d: int) -> list[float]:
         # To ask its modes would factor the region once more; the layer settles them.
         w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
         return [float(v) for v in modes.network(_places(d)) @ w]
-    if isinstance(modes, ProductModes):  # whose functions between samples the axes settle
-        modes = even_modes(modes)
+    if isinstance(modes, ProductModes) and not all(type(a) is AxisModes for a in modes.axes):
+        modes = even_modes(modes)  # whose functions between samples the axes settle
     if isinstance(modes, Polyharmonic) and modes.nodes is None:
         modes = modes.around(_places(d, modes.n_nodes))
     r = modes.n_modes

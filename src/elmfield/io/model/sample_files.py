@@ -5,22 +5,27 @@ every claim checked. What is in a tile is the codec's business.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.progress import silent
-from elmfield._array.running import n_threads, runs, spread
+from elmfield._array.running import n_threads, runs
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
-from elmfield.field.coefficients import tiles as coded
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, pack_tiles, packed
+from elmfield.field.coefficients.tiles import (
+    TILES_PER_BATCH,
+    CodedTiles,
+    Tiling,
+    Totals,
+    code_tiles,
+    packed,
+)
 from elmfield.io.model.metadata import Metadata, SamplesRecord
 from elmfield.io.store import blocks
 from elmfield.io.store.blocks import ArrayReader, damaged_array
@@ -121,13 +126,12 @@ class TileArray:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
         array = replace(self, tiling=tiling)
-        keys = []
-        if tiling.n_tiles <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * tiling.n_tiles:
-            keys = [array.key(i) for i in range(tiling.n_tiles)]
-        if not keys or not all(key in sizes for key in keys):
+        n = tiling.n_tiles
+        fits = n <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * n
+        if not fits or not all(array.key(i) in sizes for i in range(n)):
             raise damaged_array(store, self.name, "tiles are missing")
-        tiles = TilesInFile(store, array, keys, checks)
-        return CodedTiles(tiles, tiling, dtype, [sizes[key] - 4 for key in keys])
+        found = [sizes[array.key(i)] - 4 for i in range(n)]
+        return CodedTiles(TilesInFile(store, array, checks), tiling, dtype, found)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -232,16 +236,13 @@ class SamplePlan:
             _, numbers, copied = self._copied
             yield from map(copied.tiles.__getitem__, numbers)
             return
-        for i, j in runs(self.samples.tiling.n_tiles, coded.TILES_PER_BATCH * n_threads()):
-            share = -(-(j - i) // n_threads())
-            some = [range(a, min(a + share, j)) for a in range(i, j, share)]
-            yield from chain.from_iterable(spread(self._code, some))
+        for i, j in runs(self.samples.tiling.n_tiles, TILES_PER_BATCH * n_threads()):
+            yield from code_tiles(range(i, j), self._tile, lambda _i, _y, data, _found: data)
 
-    def _code(self, numbers: range) -> list[bytes]:
-        """Return some tiles, coded without loss."""
-        slabs = map(self.samples.tiling.slab, numbers)
-        made = pack_tiles([self._stored_values(s[:-1])[..., s[-1]] for s in slabs])
-        return [data for data, _ in made]
+    def _tile(self, number: int) -> Array:
+        """Return the samples of a tile, as they are stored."""
+        *slab, channels = self.samples.tiling.slab(number)
+        return self._stored_values(tuple(slab))[..., channels]
 
     def _stored_values(self, slab: tuple[slice, ...]) -> Array:
         """Return samples of all channels, as they are stored."""
@@ -338,20 +339,17 @@ class TilesInFile:
         Where they lie.
     array : TileArray
         Which they are.
-    keys : sequence of str
-        Their entries, in array order.
     checks : str
         Their check sums, eight hexadecimal digits each: a tile in the place of another is noticed.
     """
 
     store: Store
     array: TileArray
-    keys: Sequence[str]
     checks: str
 
     def __getitem__(self, number: int) -> bytes:
         """Return the bytes of one tile, its check sum verified."""
-        data = self.store.read(self.keys[number])
+        data = self.store.read(self.array.key(number))
         try:
             raw = blocks.strip_check(data)
         except ValueError as error:

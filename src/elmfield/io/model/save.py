@@ -10,7 +10,7 @@ import os
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from elmfield.io.model.metadata import GroupRecord, Metadata
 from elmfield.io.model.sample_files import SamplePlan
 from elmfield.io.store import atomic_write, stores
 from elmfield.io.store.blocks import write_array
-from elmfield.io.store.stores import FolderStore, Store, ZipStore, is_url
+from elmfield.io.store.stores import ROOT, FolderStore, RemoteStore, Store, ZipStore, is_url
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
@@ -166,17 +166,33 @@ def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: 
 def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
     """Write a model to a disk of this machine, and copy it once it is complete."""
     check_target(url)
-    system, target = stores.filesystem(url)
     with tempfile.TemporaryDirectory(prefix="elmfield-") as work:
-        local = Path(work, target.rsplit("/", 1)[-1] or "model.elm")
-        _save_local(field, local, dtype, compress, progress)
-        if not local.is_dir():
-            system.put_file(str(local), target)
-            return
-        store = stores.RemoteStore(url)
-        store.clear()
-        for key in sorted(FolderStore(str(local)).sizes(), key=entry_order):
-            store.write(key, (local / key).read_bytes())
+        made = FolderStore(work)
+        describe(field, dtype).write(made, compress, progress)
+        copy_to_url(made, url)
+
+
+def copy_to_url(made: FolderStore | RemoteStore, url: str) -> None:
+    """Copy a complete model to a URL."""
+    system, target = stores.filesystem(url)
+    if not target.endswith(FOLDER):
+        with system.open(target, "wb") as file:
+            pack(made, file)
+        return
+    # The root, without which nothing is a model, is the first to go and the last to come.
+    if system.exists(f"{target}/{ROOT}"):
+        system.rm_file(f"{target}/{ROOT}")
+    store = RemoteStore(url)
+    store.clear()
+    for key in sorted(made.sizes(), key=entry_order):
+        store.copy(key, made)
+
+
+def pack(made: Store, file: IO[bytes]) -> None:
+    """Write the entries of a model to a zip file, in the order in which `save` writes them."""
+    with ZipStore("", file, is_new=True) as packed:
+        for key in sorted(made.sizes(), key=entry_order):
+            packed.write(key, made.read(key))
 
 
 def check_target(path: str | Path) -> None:
@@ -278,8 +294,8 @@ def describe(field: Field, dtype: str) -> Description:
     if (gaps := field.model.gaps) is not None:
         per = "sample" if gaps.ndim == len(field.shape) else "channel"
         arrays["gaps"] = np.packbits(np.asarray(gaps, bool).reshape(-1))
-    known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
-    noise = metadata.EvidenceRecord(**vars(known))
+    coding = field.model.coding_error or None
+    evidence = replace(field.model.evidence or Evidence(), coding=coding)
     low, high = list(field.domain.low), list(field.domain.high)
     is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])
     box = {} if is_whole else {"low": low, "high": high}
@@ -300,7 +316,7 @@ def describe(field: Field, dtype: str) -> Description:
         residual=residual,
         gaps=per,
         settings=recipes.settings_to_plain(field.settings),
-        evidence=None if noise == metadata.EvidenceRecord() else noise,
+        evidence=None if evidence == Evidence() else evidence,
         attributes=labels_to_plain(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)

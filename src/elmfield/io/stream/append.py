@@ -32,7 +32,7 @@ from elmfield.io.inputs import parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, level_of, overview_of
 from elmfield.io.store.stores import ROOT, FolderStore
-from elmfield.io.stream.block_work import Coding
+from elmfield.io.stream.block_work import Coding, TileResult
 from elmfield.io.stream.fit_stream import Stream
 from elmfield.io.stream.stream_coder import StreamLayout, join_checks
 from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
@@ -244,16 +244,16 @@ def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first
     seam = n // tiling.tile[k] * tiling.tile[k]
     coding = Coding(slabs=stream.slabs, samples=samples, asked=(), model=store, notes=None)
     old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
-    checks = {  # of the tiles that stay, under their new numbers
-        int(np.ravel_multi_index(old.place(i), tiling.counts)): text[8 * i : 8 * i + 8]
+    tiles = {  # those that stay, under their new numbers
+        int(np.ravel_multi_index(old.place(i), tiling.counts)): TileResult(text[8 * i : 8 * i + 8])
         for i in range(old.n_tiles)
     }
     blocks = _cut_from(layout.blocks, k, seam)
     for done, block in enumerate(blocks):
-        checks |= coding(block).checks
+        tiles |= coding(block)[0]
         stream.progress("fit", done + 1, len(blocks))
     means = _overview(layout, model.boxes, k, n)
-    meta = layout.write_rest(store, (join_checks(checks), ""), means)
+    meta = layout.write_rest(store, (join_checks(tiles), ""), means)
     write_metadata(store, replace(meta, appending=AppendingRecord(axis=k, start=first)))
 
 
@@ -279,7 +279,7 @@ def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overv
     means = overview_of(totals, layout.plan.kind)
     if old is not None:
         stay = (*(slice(None),) * k, slice(first >> level))
-        means[1][stay] = old[1].whole()[stay]
+        means[1][stay] = old[1].read()[stay]
     return means
 
 

@@ -6,20 +6,20 @@ result depends on its samples alone, files appear whole, and what is there alrea
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
+from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
-from elmfield._array.running import capacity, n_threads, runs, spread
+from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats
 from elmfield.codec import has_coarse
 from elmfield.field import Field
-from elmfield.field.coefficients.tiles import TILES_PER_BATCH, pack_tiles, sums_of
+from elmfield.field.accuracy import error_sums
+from elmfield.field.coefficients.tiles import code_tiles, sums_of
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.fit.statistics import Slabs, blocks_of
 from elmfield.io.model.sample_files import TileArray
@@ -32,37 +32,30 @@ NUMBERS_PER_SAMPLE = 8
 
 
 @dataclass(frozen=True, eq=False)
-class BlockResult:
-    """What is known of a block once its tiles are written.
+class TileResult:
+    """What is known of a tile once it is written.
 
     Parameters
     ----------
-    checks, missing_checks : dict of int to str
-        Check sums of tiles of samples, and of what was missing, by number.
+    check : str
+        Its check sum.
+    is_coarse : bool
+        Whether it begins with a coarse picture.
+    errors : triple of float
+        Of what was coded, at the numbers that are there: the sum of squared errors, the largest
+        error, and how many there are. Real and imaginary parts are two numbers.
     sums : array or None
         Sums of its samples for an overview.
-    is_coarse : bool
-        Whether all tiles begin with a coarse picture.
-    errors : triple of float
-        Of what was coded, at the samples that are there: the sum of squared errors, the largest
-        error, and how many samples there are.
     """
 
-    checks: dict[int, str]
-    missing_checks: dict[int, str]
-    sums: Array | None
-    is_coarse: bool
-    errors: tuple[float, float, int]
+    check: str
+    is_coarse: bool = False
+    errors: tuple[float, float, int] = (0.0, 0.0, 0)
+    sums: Array | None = None
 
-    @classmethod
-    def from_json(cls, found: dict[str, Any]) -> "BlockResult":
-        """Return what was noted of a block."""
-        both = found["checks"], found["missing_checks"]
-        first, second = ({int(k): str(v) for k, v in checks.items()} for checks in both)
-        sums, (squares, largest, count) = found["sums"], found["errors"]
-        sums = None if sums is None else np.asarray(sums, np.float64)
-        errors = float(squares), float(largest), int(count)
-        return cls(first, second, sums, bool(found["is_coarse"]), errors)
+
+Results = tuple[dict[int, TileResult], dict[int, TileResult]]
+"""Of the tiles of samples of a block, and of those of what was missing, by number."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,7 +94,7 @@ class Coding:
     level: int | None = None
     effort: int = USUAL_EFFORT
 
-    def __call__(self, slab: Slab, values: Array | None = None) -> BlockResult:
+    def __call__(self, slab: Slab, values: Array | None = None) -> Results:
         """Code the tiles of a block, or find that this was done before."""
         gone = None
         if self.filled is not None:
@@ -110,7 +103,7 @@ class Coding:
             values = self.slabs.raw(slab) if values is None else np.asarray(values)
             y, seen = values, crc32(values)
         note = "-".join(str(s.start) for s in slab) + ".json"
-        known = self._read_result(note, slab, seen)
+        known = self._read_results(note, slab, seen)
         if known is not None:
             return known
         kind = self.samples.dtype
@@ -119,79 +112,74 @@ class Coding:
         elif gone is not None and kind in WHOLE:  # which `y` rounds
             y = np.where(gone, as_dtype(y, kind), self.slabs.read(slab))
         y = y.astype(kind, copy=False)
-        found = np.empty_like(y) if self.asked else y
-        checks, is_coarse = self._code(self.samples, y, slab, dict(self.asked), found)
-        missing_checks: dict[int, str] = {}
+        found = self._code(self.samples, y, slab, gone), dict[int, TileResult]()
         if self.missing is not None and gone is not None:
-            missing = gone.astype(np.uint8)
-            missing_checks, _ = self._code(self.missing, missing, slab, {}, missing)
-        sums = None
-        if self.level is not None:
-            sums = sums_of(self.samples.tiling, self.level, slab, found)
-        errors = 0.0, 0.0, y.size
-        if self.asked:
-            score = compare(y, found, None if gone is None else ~gone, self.slabs.is_complex)[0]
-            errors = score.squares, score.largest, score.count
-        result = BlockResult(checks, missing_checks, sums, is_coarse, errors)
+            found = found[0], self._code(self.missing, gone.astype(np.uint8), slab)
         if self.notes is not None:
-            noted = {"seen": seen, **vars(result), "sums": None if sums is None else sums.tolist()}
-            self.notes.write(note, json.dumps(noted).encode())
-        return result
+            tiles = [{i: vars(tile) for i, tile in of.items()} for of in found]
+            noted = json.dumps({"seen": seen, "tiles": tiles}, default=np.ndarray.tolist)
+            self.notes.write(note, noted.encode())
+        return found
 
     def load(self, slab: Slab) -> Array | None:
         """Return the values of a block, to be read while another one is coded."""
         return self.slabs.raw(slab) if self.filled is None else None
 
     def _code(
-        self, array: TileArray, values: Array, slab: Slab, asked: dict[str, float], found: Array
-    ) -> tuple[dict[int, str], bool]:
-        """Write the tiles of a block; return their check sums, and whether all begin coarse.
+        self, array: TileArray, values: Array, slab: Slab, gone: Array | None = None
+    ) -> dict[int, TileResult]:
+        """Write the tiles of a block, on all threads, each measured as it is coded."""
+        of_samples = array is self.samples
+        asked = dict(self.asked) if of_samples else {}
 
-        What tiles are decoded to goes to `found`, unless that is where the values are.
-        """
-
-        def place(number: int) -> tuple[slice, ...]:
+        def cut(values: Array, number: int) -> Array:
             *at, channels = array.tiling.slab(number)
             inner = [slice(a.start - s.start, a.stop - s.start) for a, s in zip(at, slab)]
-            return (*inner, channels)
+            return values[(*inner, channels if values.shape[-1] > 1 else slice(None))]
 
-        def work(some: Sequence[int]) -> list[tuple[str, bool]]:
-            done = []
-            tiles = pack_tiles([values[place(i)] for i in some], effort=self.effort, **asked)
-            for i, made in zip(some, tiles):
-                if found is not values:
-                    found[place(i)] = made[1]
-                done.append((array.write_tile(self.model, i, made[0]), has_coarse(made[0])))
-            return done
+        def finish(number: int, y: Array, data: bytes, found: Array) -> TileResult:
+            errors, sums = (0.0, 0.0, y.size), None
+            if asked:
+                gap = np.subtract(found, y, dtype=np.float64)
+                there = None if gone is None else ~cut(gone, number)
+                errors = error_sums(np.abs(gap, out=gap), there)
+            if of_samples and self.level is not None:
+                tiling = array.tiling
+                sums = sums_of(tiling, self.level, tiling.slab(number)[:-1], found)
+            return TileResult(
+                array.write_tile(self.model, number, data), has_coarse(data), errors, sums
+            )
 
         numbers = _tiles_in(array, slab)
-        most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
-        shares = [numbers[a:b] for a, b in runs(len(numbers), most)]
-        done = list(chain.from_iterable(spread(work, shares)))
-        return dict(zip(numbers, (check for check, _ in done))), all(c for _, c in done)
+        of_tile = partial(cut, values)
+        return dict(zip(numbers, code_tiles(numbers, of_tile, finish, effort=self.effort, **asked)))
 
-    def _read_result(self, note: str, slab: Slab, seen: int) -> BlockResult | None:
+    def _read_results(self, note: str, slab: Slab, seen: int) -> Results | None:
         """Return what was noted of a block of the same samples, if its tiles are there."""
         if self.notes is None:
             return None
         try:
             found = json.loads(self.notes.read(note))
-            result = BlockResult.from_json(found)
-            there = found["seen"] == seen and (self.level is None) == (result.sums is None)
-            there = there and self._has_tiles(self.samples, slab, result.checks)
+            samples, missing = (
+                {int(i): TileResult(**tile) for i, tile in of.items()} for of in found["tiles"]
+            )
+            there = found["seen"] == seen and self._has_tiles(self.samples, slab, samples)
             if there and self.missing is not None:
-                there = self._has_tiles(self.missing, slab, result.missing_checks)
+                there = self._has_tiles(self.missing, slab, missing)
+            there = there and all(
+                (t.sums is None) == (self.level is None) for t in samples.values()
+            )
         except Exception:  # there is none, or it was not written here, or a tile is gone
             return None
-        return result if there else None
+        return (samples, missing) if there else None
 
-    def _has_tiles(self, array: TileArray, slab: Slab, checks: dict[int, str]) -> bool:
+    def _has_tiles(self, array: TileArray, slab: Slab, found: dict[int, TileResult]) -> bool:
         """Whether the tiles of a block are complete; what a URL says is believed."""
-        if sorted(checks) != _tiles_in(array, slab):
+        if sorted(found) != _tiles_in(array, slab):
             return False
         if isinstance(self.model, RemoteStore):
             return True
-        tiles = ((self.model.read(array.key(i)), check) for i, check in checks.items())
+        tiles = ((self.model.read(array.key(i)), tile.check) for i, tile in found.items())
         return all(strip_check(t) and t[-4:].hex() == check for t, check in tiles)
 
 
@@ -204,59 +192,56 @@ def _tiles_in(array: TileArray, slab: Slab) -> list[int]:
 # --- errors ---------------------------------------------------------------------------------------
 
 
+NONE_SEEN = ChannelStats(
+    np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1), np.zeros(1, np.int64)
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Score:
     """What errors at samples come to, so far.
 
     Parameters
     ----------
-    squares, moduli, largest : float
-        Sum of the squared errors, sum of their magnitudes, and the largest of these.
-    count, missing : int
-        Samples that are there, and that are not.
-    low, high : float
-        The least and the largest sample, of all channels; of complex ones, in magnitude.
-    ends : pair of float
-        The same with real and imaginary parts apart.
-    each, peaks : arrays, shape (C,)
-        Sum of the squared errors, and the largest sample, of each channel.
+    errors, sizes : ChannelStats
+        Of the errors, and of the samples; of complex ones, in magnitude.
+    numbers : ChannelStats
+        Of the samples with real and imaginary parts apart.
+    squares : array, shape (C,)
+        Sum of the squared errors of each channel.
+    missing : int
+        Samples that are not there.
     """
 
-    squares: float = 0.0
-    moduli: float = 0.0
-    largest: float = 0.0
-    count: int = 0
+    errors: ChannelStats = NONE_SEEN
+    sizes: ChannelStats = NONE_SEEN
+    numbers: ChannelStats = NONE_SEEN
+    squares: Floats = field(default_factory=lambda: np.zeros(1))
     missing: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    ends: tuple[float, float] = (math.inf, -math.inf)
-    each: Floats = field(default_factory=lambda: np.zeros(1))
-    peaks: Floats = field(default_factory=lambda: np.full(1, -np.inf))
 
     def __or__(self, other: "Score") -> "Score":
         """Of the samples of both."""
         return Score(
+            errors=self.errors | other.errors,
+            sizes=self.sizes | other.sizes,
+            numbers=self.numbers | other.numbers,
             squares=self.squares + other.squares,
-            moduli=self.moduli + other.moduli,
-            largest=max(self.largest, other.largest),
-            count=self.count + other.count,
             missing=self.missing + other.missing,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
-            ends=(min(self.ends[0], other.ends[0]), max(self.ends[1], other.ends[1])),
-            each=self.each + other.each,
-            peaks=np.maximum(self.peaks, other.peaks),
         )
+
+    @property
+    def count(self) -> int:
+        """Samples that are there; 1 where there is none, to divide by."""
+        return max(1, int(self.errors.count.sum()))
 
     @property
     def mean_square(self) -> float:
         """Mean squared error."""
-        return self.squares / max(1, self.count)
+        return float(self.squares.sum()) / self.count
 
     def psnr(self, data_range: float | None = None) -> float:
         """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
-        span = self.ends[1] - self.ends[0] or 1.0  # of samples all alike, as `peak_to_peak` has it
-        peak = span if data_range is None else data_range
+        peak = self.numbers.data_range if data_range is None else data_range
         if not peak > 0:
             raise ValueError(f"`data_range` must be positive; got {peak!r}.")
         mean = self.mean_square
@@ -265,9 +250,9 @@ class Score:
     @property
     def paper_psnr(self) -> float | None:
         """The paper's, of real samples of which none is missing; None where a peak is below 0."""
-        if self.missing or not (self.peaks > 0).all():
+        if self.missing or not (self.sizes.high > 0).all():
             return None
-        means = self.each / (self.count / len(self.peaks)) / self.peaks**2
+        means = self.squares / self.errors.count / self.sizes.high**2
         return float(np.mean(-10 * np.log10(means + 1e-8)))
 
 
@@ -304,30 +289,19 @@ def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tupl
     """
     y = y.astype(np.float64, copy=False)
     gap = np.abs(f.astype(np.float64, copy=False) - y)
-    C, first = y.shape[-1] // (1 + is_complex), tuple(range(y.ndim - 1))
+    C = y.shape[-1] // (1 + is_complex)
     e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
     size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
-    there = np.broadcast_to(True if present is None else present, y.shape)
-    here = there[..., :C]
-    e = e if present is None else np.where(here, e, 0)
-    count = int(np.count_nonzero(here))
-
-    def ends(values: Array, among: Array) -> tuple[float, float]:
-        some = values if present is None else values[among]
-        return float(np.min(some, initial=math.inf)), float(np.max(some, initial=-math.inf))
-
-    low, high = ends(size, here)
+    there = None if present is None else np.broadcast_to(present, y.shape)
+    here = None if there is None else there[..., :C]
+    e = e if here is None else np.where(here, e, 0)
+    errors, sizes = ChannelStats.of(e, here), ChannelStats.of(size, here)
     with np.errstate(over="ignore"):  # infinite where float64 has no squares
-        squares = e * e
+        squares = np.square(e).sum(axis=tuple(range(e.ndim - 1)))
     return Score(
-        squares=float(np.sum(squares)),
-        moduli=float(np.sum(e)),
-        largest=float(np.max(e, initial=0)),
-        count=count,
-        missing=e.size - count,
-        low=low,
-        high=high,
-        ends=ends(y, there) if is_complex else (low, high),
-        each=squares.sum(axis=first),
-        peaks=np.max(size, axis=first, where=here, initial=-math.inf),
+        errors=errors,
+        sizes=sizes,
+        numbers=ChannelStats.of(y, there) if is_complex else sizes,
+        squares=squares,
+        missing=e.size - int(errors.count.sum()),
     ), e

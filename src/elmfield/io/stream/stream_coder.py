@@ -1,8 +1,11 @@
 """Models of a stream: samples coded as a target asks, and measured in the same pass."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from elmfield._array.backend import as_dtype
 from elmfield._array.checks import USUAL_EFFORT
@@ -16,7 +19,7 @@ from elmfield.io.model.metadata import Metadata, to_document, write_metadata
 from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, level_of, overview_of
 from elmfield.io.model.save import describe
 from elmfield.io.store.stores import Store
-from elmfield.io.stream.block_work import Coding
+from elmfield.io.stream.block_work import Coding, TileResult
 from elmfield.io.stream.work_folder import Work
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
@@ -198,28 +201,28 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             missing=self.missing,
             level=level_of(self.tiling),
         )
-        checks: dict[int, str] = {}
-        missing_checks: dict[int, str] = {}
+        tiles: dict[int, TileResult] = {}
+        missing: dict[int, TileResult] = {}
         totals = None if coding.level is None else Totals(self.tiling, coding.level)
-        all_coarse, errors = bool(asked), []
-        for block, done in zip(self.blocks, self.stream.engine.each(coding, self.blocks)):
-            checks |= done.checks
-            missing_checks |= done.missing_checks
-            if totals is not None and done.sums is not None:
-                totals.add(block, done.sums)
-            all_coarse &= done.is_coarse
-            errors.append(done.errors)
-            self.stream.progress("fit", len(checks), self.tiling.n_tiles)
-        texts = join_checks(checks), join_checks(missing_checks)
+        for samples, gaps in self.stream.engine.each(coding, self.blocks):
+            tiles |= samples
+            missing |= gaps
+            if totals is not None:
+                for number, tile in samples.items():
+                    *slab, channels = self.tiling.slab(number)
+                    totals.add(slab, np.asarray(tile.sums), channels)
+            self.stream.progress("fit", len(tiles), self.tiling.n_tiles)
+        all_coarse = bool(asked) and all(tile.is_coarse for tile in tiles.values())
         means = None if totals is None or all_coarse else overview_of(totals, self.plan.kind)
-        store = self.work.model(name)
-        squares, largest, counts = zip(*errors)
-        found = sum(squares) / max(1, sum(counts)), max(largest)
-        meta = self.write_rest(store, texts, means, bool(asked), typical_error(found))
+        squares, largest, counts = zip(*(tiles[i].errors for i in sorted(tiles)))
+        parts = 2 if self.scope.is_complex else 1  # errors are moduli, at most this much larger
+        errors = parts * sum(squares) / max(1, sum(counts)), math.sqrt(parts) * max(largest)
+        store, texts = self.work.model(name), (join_checks(tiles), join_checks(missing))
+        meta = self.write_rest(store, texts, means, bool(asked), typical_error(errors))
         write_metadata(store, meta)
-        return TrialModel(coder=self, name=name, errors=found)
+        return TrialModel(coder=self, name=name, errors=errors)
 
 
-def join_checks(checks: dict[int, str]) -> str:
-    """Return check sums by number as one text, in order."""
-    return "".join(checks[i] for i in range(len(checks)))
+def join_checks(tiles: dict[int, TileResult]) -> str:
+    """Return check sums of tiles as one text, in order."""
+    return "".join(tiles[i].check for i in range(len(tiles)))

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from elmfield.errors import StoreError
 from elmfield.field import Field
@@ -29,7 +29,7 @@ from elmfield.field.coefficients.tiles import CodedTiles
 from elmfield.io.files import StrPath, path_of
 from elmfield.io.model.load import read_field
 from elmfield.io.model.metadata import Metadata, read_metadata, staging_folder, write_metadata
-from elmfield.io.model.save import FOLDER, check_target, entry_order
+from elmfield.io.model.save import FOLDER, check_target, copy_to_url, pack
 from elmfield.io.store import atomic_write, stores
 from elmfield.io.store.atomic_write import lock_folder, resolve_links, write_error
 from elmfield.io.store.stores import ROOT, FolderStore, RemoteStore, is_url, local_path
@@ -139,7 +139,7 @@ class Work:
         else:
             path = Path(self.root, "packed")
             with path.open("wb") as file:
-                _pack(made, file)
+                pack(made, file)
         # From here on the notes on finished blocks speak of files that are gone.
         Path(self.root, PLAN).unlink()
         atomic_write.move_into_place(path, target)
@@ -147,30 +147,12 @@ class Work:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _finish_remote(self, made: RemoteStore) -> None:
-        system, target = stores.filesystem(str(self.target))
-        if not target.endswith(FOLDER):
-            with system.open(target, "wb") as file:
-                _pack(made, file)
-        else:
-            # The root, without which nothing is a model, is the first to go and the last to come.
-            if system.exists(f"{target}/{ROOT}"):
-                system.rm_file(f"{target}/{ROOT}")
-            RemoteStore(str(self.target)).clear()
-            source = stores.filesystem(made.name)[1]
-            for key in sorted(made.sizes(), key=lambda k: k == ROOT):
-                system.makedirs(f"{target}/{key}".rpartition("/")[0], exist_ok=True)
-                system.cp_file(f"{source}/{key}", f"{target}/{key}")
+        copy_to_url(made, str(self.target))
         self.close()
         # First what tells that work can go on: of the rest some may be left after a crash.
-        system.rm_file(f"{stores.filesystem(self.root)[1]}/{PLAN}")
+        system, root = stores.filesystem(self.root)
+        system.rm_file(f"{root}/{PLAN}")
         self.store.clear()
-
-
-def _pack(made: stores.Store, file: IO[bytes]) -> None:
-    """Write the entries of a model to a zip file, in the order in which `save` writes them."""
-    with stores.ZipStore("", file, is_new=True) as packed:
-        for key in sorted(made.sizes(), key=entry_order):
-            packed.write(key, made.read(key))
 
 
 def _remove_special_files(root: Path) -> None:
