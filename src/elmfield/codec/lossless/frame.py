@@ -56,8 +56,7 @@ class Frame:
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
         inner[..., LEFT + hx :] = blocks[..., -1:]
-        rows = (np.arange(hy) < layout.heights[:, None]) & layout.filled[:, :, None]
-        return cls(Stencil.of(layout), samples, rows, first)
+        return cls(Stencil.of(layout), samples, _find_rows(layout), first)
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
         """Groups in order, and some of their blocks at a time."""
@@ -169,16 +168,25 @@ class Frame:
                     energy[g, some] += gain * past
         return energy[self.rows].ravel()
 
-    def coding_order(self) -> NDArray[np.intp]:
-        """Return the numbers of samples, counted as (g, b, y, x), in the order of coding."""
-        layout, (G, B, _) = self.stencil.layout, self.rows.shape
-        full = np.zeros((G, B, *layout.block[2:]), np.intp)
-        full[self.rows] = 1 + np.arange(self.rows.sum() * full.shape[3]).reshape(-1, full.shape[3])
-        steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.intp)
-        for g in range(G):
-            layout.slant(steps, g)[...] = full[g].transpose(1, 2, 0)
-        flat = steps.ravel()
-        return flat[flat > 0] - 1
+
+@lru_cache(maxsize=4)
+def coding_order(layout: Layout) -> NDArray[np.intp]:
+    """Return the numbers of samples, counted as (g, b, y, x), in the order of coding."""
+    G, B, (hy, hx) = layout.n_groups, layout.n_blocks, layout.block[2:]
+    rows = _find_rows(layout)
+    full = np.zeros((G, B, hy, hx), np.intp)
+    full[rows] = 1 + np.arange(rows.sum() * hx).reshape(-1, hx)
+    steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.intp)
+    for g in range(G):
+        layout.slant(steps, g)[...] = full[g].transpose(1, 2, 0)
+    flat = steps.ravel()
+    return flat[flat > 0] - 1
+
+
+def _find_rows(layout: Layout) -> Bools:
+    """Return which rows of blocks lie in the array, (G, B, hy)."""
+    inside = np.arange(layout.block[2]) < layout.heights[:, None]
+    return np.asarray(inside & layout.filled[:, :, None])
 
 
 def choose_bins(energy: Floats) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from elmfield.codec import ans
 from elmfield.codec.ans import Entries, Words
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossless import plane_model, wavefront
-from elmfield.codec.lossless.frame import Frame, choose_bins
+from elmfield.codec.lossless.frame import Frame, choose_bins, coding_order
 from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, TOKEN_BITS, Model
 from elmfield.codec.lossless.wavefront import BINS, FRACTION, MAX_HALVINGS, Layout, Stencil
 
@@ -175,7 +175,7 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     halvings = 0
     while halvings < MAX_HALVINGS and LANE_BITS * layout.n_lanes(halvings) > LANE_SHARE * bits:
         halvings += 1
-    order = frame.coding_order()
+    order = coding_order(layout)
     pairs, z = pairs.take(order), z.take(order)
     plane = Plane(layout, halvings, model.pack(frame.stencil), NO_WORDS)
     plane.tail, plane.entries = tail, entries.ravel().take(pairs)

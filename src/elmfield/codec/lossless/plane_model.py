@@ -63,20 +63,40 @@ LEAST, RAW = _expand_tokens()
 def cluster_contexts(counts: Integers) -> Integers:
     """Return the class of every context, (contexts,): they share a table where that saves bits.
 
-    Greedy: the pair of classes whose union is cheapest is merged while that pays. Prices are whole
-    numbers: the same on every machine.
+    Bins of expected errors are cut into runs, by dynamic programming: a run has one table, or one
+    for blends near whole numbers and one for the others. Prices are whole numbers: the same on
+    every machine. A context that never occurred has the table of its run: damage may ask for it.
     """
-    used = np.flatnonzero(counts.sum(axis=1))
-    classes = np.zeros(len(counts), np.int64)
-    if not used.size:
-        return classes
-    h = np.ascontiguousarray(counts[used][:, : 1 + int(np.flatnonzero(counts.any(axis=0))[-1])])
+    n_tokens = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    h = counts[:, :n_tokens].reshape(BINS, 2, n_tokens)
     few = max(0, int(h.sum()).bit_length() - COUNT_BITS)
-    h = np.maximum(h >> few, h > 0)
-    member = _merge_rows(h, _entropies(), TOKEN_PRICE >> few, TABLE_PRICE >> few)
-    _, classes[used] = np.unique(member, return_inverse=True)
-    # A context that never occurred goes with its neighbour: damage may ask for it.
-    return classes
+    sums = np.cumsum(np.pad(np.maximum(h >> few, h > 0), [(1, 0), (0, 0), (0, 0)]), axis=0)
+    first, last = np.triu_indices(BINS)
+    run = sums[last + 1] - sums[first]
+    apart, together = _price(run, few).sum(axis=1), _price(run.sum(axis=1), few)
+    price, split = np.zeros((2, BINS, BINS + 1), np.int64)
+    price[first, last + 1] = np.minimum(apart, together)
+    split[first, last + 1] = apart < together
+    best, starts = np.zeros(BINS + 1, np.int64), [0]
+    for end in range(1, BINS + 1):
+        total = best[:end] + price[:end, end]
+        starts.append(int(total.argmin()))  # of equal ones the longest: no run is empty
+        best[end] = total.min()
+    classes, end, n = np.zeros((BINS, 2), np.int64), BINS, 0
+    while end:
+        start = starts[end]
+        classes[start:end] = n + np.arange(2) * split[start, end]
+        n += 1 + int(split[start, end])
+        end = start
+    return (n - 1 - classes).ravel()
+
+
+def _price(h: Integers, few: int) -> Integers:
+    """Return the bits of counts (..., tokens) by their own entropy, and of writing their table."""
+    entropies, total = _entropies(), h.sum(axis=-1)
+    price = entropies.take(total) - entropies.take(h).sum(axis=-1)
+    price += (TOKEN_PRICE >> few) * np.count_nonzero(h, axis=-1)
+    return np.asarray(price + (TABLE_PRICE >> few) * (total > 0), np.int64)
 
 
 @lru_cache(maxsize=1)
@@ -84,36 +104,6 @@ def _entropies() -> Integers:
     """Return ``n log2 n`` in 64ths of a bit."""
     n = np.arange((1 << COUNT_BITS) + (1 << 14), dtype=np.float64)
     return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64)
-
-
-def _merge_rows(h: Integers, entropies: Integers, token: int, table: int) -> Integers:
-    """Return which row of counts every row is merged into."""
-
-    def cost(h: Integers) -> Integers:
-        """Return the bits of counts by their own entropy, and of writing their table."""
-        inner = entropies.take(h).sum(axis=1)
-        found = entropies.take(h.sum(axis=1)) - inner + token * (h > 0).sum(axis=1) + table
-        return np.asarray(found, np.int64)
-
-    h, n, never = h.copy(), len(h), np.iinfo(np.int64).max
-    own, alive, member = cost(h), np.ones(n, np.bool_), np.arange(n)
-    union = np.full((n, n), never)
-    for k, row in enumerate(h):  # the lower half is the upper one again
-        union[k, k + 1 :] = cost(h[k + 1 :] + row) - own[k] - own[k + 1 :]
-    union = np.minimum(union, union.T)
-    while True:
-        i, j = (int(k) for k in np.unravel_index(int(union.argmin()), union.shape))
-        if union[i, j] >= 0:
-            return member
-        h[i] += h[j]
-        own[i] = cost(h[i : i + 1])[0]
-        member[member == j] = i
-        alive[j] = False
-        others = np.flatnonzero(alive & (np.arange(n) != i))
-        row = np.full(n, never)
-        row[others] = cost(h[others] + h[i]) - own[others] - own[i]
-        union[j], union[:, j] = never, never
-        union[i], union[:, i] = row, row
 
 
 def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
