@@ -26,7 +26,8 @@ class Frame:
     """Blocks with what stands around them, (G, B, rows, columns).
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
-    stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).
+    stands its last sample; below a block stands, for every sample, the one to the left of it in the
+    last row. Rows above are never read (:meth:`Stencil.outside`).
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ class Frame:
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
         inner[..., LEFT + hx :] = blocks[..., -1:]
+        b, below = np.arange(B), ABOVE + layout.heights
+        samples[:, b, below, 1:] = samples[:, b, below - 1, :-1]
         return cls(Stencil.of(layout), samples, _find_rows(layout), first)
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
@@ -80,9 +83,8 @@ class Frame:
         for kind in range(stencil.n_kinds):
             windows = choose_windows(stencil, kind)
             X, target = self._within(windows, self.samples, stencil.samples)
-            for row, k, anchor in stencil.outside:
-                last = stencil.layout.heights[windows.block] - 1
-                down = (row if row >= 0 else last) - windows.row
+            for row, k, anchor in stencil.outside[:2]:
+                down = row - windows.row
                 n = np.flatnonzero((down >= 0) & (down < windows.shape[0]))
                 X[k[:, None], n, down[n]] = X[anchor[:, None], n, down[n]]
             found.append(_learn_predictors(X, target, stencil, stencil.present[kind]))
@@ -120,11 +122,9 @@ class Frame:
         for g, some in self._parts():
             K = int(stencil.used[g])
             near = np.stack(self._views(S, stencil.samples, g, some)[:K])
-            blocks, heights = np.arange(near.shape[1]), stencil.layout.heights[some]
-            for row, ks, anchor in stencil.outside:
-                at = np.minimum(heights - 1, row if row >= 0 else hy)
-                k = ks[:, None][ks < K]
-                near[k, blocks, at] = near[anchor[:, None][ks < K], blocks, at]
+            for row, ks, anchor in stencil.outside[: min(hy, 2)]:
+                k = ks[ks < K]
+                near[k, :, row] = near[anchor[: len(k)], :, row]
             guess = np.floor(np.tensordot(matrices[g, :, :K], near, 1))
             true = FRACTION * S[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
             away = np.minimum((guess - true) ** 2, wavefront.SQUARE_LIMIT)

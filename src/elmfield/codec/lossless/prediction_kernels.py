@@ -1,8 +1,10 @@
-"""Compiled loops that decode a plane sample by sample, as `plane_coder` does by NumPy.
+"""Compiled loops that code a plane sample by sample, as `frame` and `plane_coder` do by NumPy.
 
-The arithmetic is that of `wavefront`, whole numbers in float64, in the same order of coding: the
-same samples both ways. Every table that loops look into was checked before (`plane_model`), and
-words are counted here. Imported only once compiled loops pay, because it imports the compiler.
+The arithmetic is that of `wavefront`, whole numbers in float64: the same bytes and samples both
+ways. The encoder knows all samples and predicts them row by row, the decoder step by step; guesses
+and blends are found by the same loops. Every table that loops look into was checked before
+(`plane_model`), and words are counted here. Imported only once compiled loops pay, because it
+imports the compiler.
 """
 
 from functools import lru_cache
@@ -12,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
-from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import first_states, too_short, unfinished
-from elmfield.codec.lossless.plane_coder import Plane
+from elmfield._array.typing import Bools, Floats, Integers
+from elmfield.codec.ans import LOW, first_states, too_short, unfinished
+from elmfield.codec.lossless.frame import Frame
+from elmfield.codec.lossless.plane_coder import Plane, last_lanes
 from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
 from elmfield.codec.lossless.wavefront import (
     ABOVE,
     BELOW,
     BINS,
     ERROR_LIMIT,
+    LEFT,
     SQUARE_LIMIT,
     Layout,
     Stencil,
@@ -44,11 +48,8 @@ class Blocks(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """How a plane is predicted, samples lying in [0, top], and its tokens are coded."""
+    """How tokens of a plane are coded."""
 
-    top: float
-    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
-    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
     gains: Floats  # (G, F + 1): weights of past errors
     lowest: int  # of the bins of expected errors
     coarse: int
@@ -57,11 +58,20 @@ class Coding(NamedTuple):
     entries: Integers
 
 
+class Predictors(NamedTuple):
+    """How samples of a plane are predicted, which lie in [0, top]."""
+
+    top: float
+    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
+    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
+
+
 class Neighbours(NamedTuple):
-    """Where neighbours lie: groups back, rows down, steps on (all 0 or less but for rows)."""
+    """Where neighbours lie: groups back, rows down, columns right, steps on."""
 
     back: Integers
     down: Integers
+    right: Integers
     on: Integers
 
 
@@ -119,6 +129,50 @@ def _blend(guess: Floats, at: int, past: Floats, n: int, out: Floats) -> None:
 
 
 @compiled
+def predict_rows(
+    samples: Floats,
+    blocks: Blocks,
+    near: Neighbours,
+    model: Predictors,
+    error: Floats,
+    z: Integers,
+    far: Bools,
+) -> None:
+    """Run `Frame.predict`: samples and errors are framed, (G, B, rows, columns)."""
+    G, B, H, W = samples.shape
+    numbers, errors, n, at = samples.reshape(-1), error.reshape(-1), blocks.width, 0
+    guess, past, blend = np.empty((4, n)), np.empty((4, n)), np.empty(n)
+    starts = np.empty(near.back.size, np.int64)
+    for g in range(G):
+        for b in range(B):
+            squares = np.zeros((2, 4, n + 2))  # of this row and the one above, with 0 at both ends
+            for y in range(blocks.rows[g, b]):
+                for k in range(model.used[g]):
+                    row = (max(g - near.back[k], 0) * B + b) * H + ABOVE + y + near.down[k]
+                    starts[k] = row * W + LEFT + near.right[k]
+                first = ((g * B + b) * H + ABOVE + y) * W + LEFT
+                _guess(numbers, starts, model.used[g], model.weights[min(y, 2), g], n, guess, 0)
+                true, left = numbers[first:][:n], errors[first:][:n]
+                for p in range(4):
+                    own, above = squares[y & 1, p], squares[1 - (y & 1), p]
+                    for j in range(n):
+                        away = guess[p, j] - 16.0 * true[j]
+                        own[j + 1] = min(away * away, SQUARE_LIMIT)
+                    for j in range(n):
+                        past[p, j] = own[j] + above[j + 2] + above[j + 1] + above[j] + 256.0
+                _blend(guess, 0, past, n, blend)
+                for j in range(n):
+                    whole = np.floor((blend[j] + 8.0) / 16.0)
+                    rest = blend[j] - 16.0 * whole
+                    left[j] = min(abs(blend[j] - 16.0 * true[j]), ERROR_LIMIT)
+                    residual = int(true[j] - min(max(whole, 0.0), model.top))
+                    residual = -residual if rest < 0.0 else residual
+                    z[at + j] = 2 * abs(residual) - (residual > 0)
+                    far[at + j] = abs(rest) >= 4.0
+                at += n
+
+
+@compiled
 def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -> None:
     """Add up the expected errors of n samples in a row, from past errors."""
     F = starts.size
@@ -146,7 +200,13 @@ def _beyond(t: int, g: int, blocks: Blocks) -> int:
 
 @compiled
 def _predict_step(
-    t: int, blocks: Blocks, near: Neighbours, past: Neighbours, model: Coding, wave: Wave
+    t: int,
+    blocks: Blocks,
+    near: Neighbours,
+    past: Neighbours,
+    predictors: Predictors,
+    model: Coding,
+    wave: Wave,
 ) -> None:
     """Find predictions and contexts of a step."""
     G, B = blocks.rows.shape
@@ -162,11 +222,11 @@ def _predict_step(
         y = low
         while y < high:
             stop = y + 1 if y < 2 else high
-            for k in range(model.used[g]):
+            for k in range(predictors.used[g]):
                 place = ((t + near.on[k]) & turn) * size + max(g - near.back[k], 0) * group
                 starts[k] = place + (y + 2 + near.down[k]) * B
-            weights, lanes = model.weights[min(y, 2), g], (stop - y) * B
-            _guess(samples, starts, model.used[g], weights, lanes, guess, at + (y - low) * B)
+            weights, lanes = predictors.weights[min(y, 2), g], (stop - y) * B
+            _guess(samples, starts, predictors.used[g], weights, lanes, guess, at + (y - low) * B)
             y = stop
         lanes, here = (high - low) * B, g * group + (low + 2) * B
         for p in range(4):
@@ -284,6 +344,7 @@ def decode(
     blocks: Blocks,
     near: Neighbours,
     past: Neighbours,
+    predictors: Predictors,
     model: Coding,
     wave: Wave,
     out: NDArray[np.int32],
@@ -294,11 +355,11 @@ def decode(
     """
     kept, word = states.size, 2 * states.size
     for t in range(len(blocks.spans)):
-        _predict_step(t, blocks, near, past, model, wave)
+        _predict_step(t, blocks, near, past, predictors, model, wave)
         word = _read_step(t, blocks, model, wave, states, words, word)
         if word >= words.size:
             return TOO_SHORT, word
-        _store_step(t, blocks, model.top, wave, out)
+        _store_step(t, blocks, predictors.top, wave, out)
         keep = blocks.later[t]
         if keep < kept:  # lanes that are not needed any more give their last word back
             word -= kept - keep
@@ -308,6 +369,55 @@ def decode(
                 words[word + lane - keep] = states[lane] - (1 << 16)
             kept = keep
     return DONE, word
+
+
+@compiled
+def encode(
+    entries: NDArray[np.uint32],
+    z: Integers,
+    raw: NDArray[np.uint8],
+    ends: Integers,
+    kept: Integers,
+    states: Integers,
+    words: NDArray[np.uint16],
+    at: int,
+) -> int:
+    """Encode a plane backwards: words come to stand before `at`, where its tail begins.
+
+    Returns the first word. A step's tokens are read before its raw bits, so these are coded first.
+    """
+    L, alive = states.size, 0
+    for t in range(ends.size - 1, -1, -1):
+        start, end = ends[t - 1] if t else 0, ends[t]
+        for lane in range(alive, kept[t]):  # a lane ends with a word that comes next
+            states[lane] = LOW + (np.int64(words[at]) if at < words.size else 0)
+            at = min(at + 1, words.size)
+        alive, most = max(alive, kept[t]), 0
+        for i in range(start, end):
+            most = max(most, raw[i])
+        for low in range((most - 1) // 15 * 15, -1, -15):
+            lane = (end - start) % L
+            for i in range(end - 1, start - 1, -1):
+                lane = (lane if lane else L) - 1
+                some = min(max(np.int64(raw[i]) - low, 0), 15)
+                x = states[lane]
+                if x >> (32 - some):
+                    at -= 1
+                    words[at] = x & 0xFFFF
+                    x >>= 16
+                states[lane] = x << some | ((z[i] >> low) & ((1 << some) - 1))
+        lane = (end - start) % L
+        for i in range(end - 1, start - 1, -1):
+            lane = (lane if lane else L) - 1
+            entry, x = np.int64(entries[i]), states[lane]
+            freq = entry & 0xFFFF
+            if x >> (32 - TOKEN_BITS) >= freq:
+                at -= 1
+                words[at] = x & 0xFFFF
+                x >>= 16
+            quotient = x // freq
+            states[lane] = (quotient << TOKEN_BITS) + x - quotient * freq + (entry >> 16)
+    return at
 
 
 # --- their arguments ------------------------------------------------------------------------------
@@ -323,23 +433,23 @@ def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
     rows = np.ascontiguousarray(layout.heights * layout.filled, np.int64)
     found = []
     for runs, multiple in ((Stencil.of(layout).samples, 4), (Stencil.of(layout).errors, 1)):
-        each = [(r.back, r.dy, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
+        each = [(r.back, r.dy, r.dx + j, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
         each += [each[0]] * (-len(each) % multiple)
         found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
     height, width = layout.block[2:]
     return Blocks(rows, height, width, layout.skew, spans, layout.later), found[0], found[1]
 
 
-def _weights_by_row(model: Model, stencil: Stencil) -> Floats:
-    """Return weights of first, second and other rows, (3, G, P, K): above a block read anchors."""
+def _predictors(model: Model, stencil: Stencil) -> Predictors:
+    """Return predictors: those of the first two rows look at anchors instead of above a block."""
     inner = model.matrices(stencil)
-    out = np.stack([inner] * 3)
-    for row, ks, anchors in stencil.outside:
-        if row >= 0:
-            out[row][:, :, ks] = 0.0
-            for k, anchor in zip(ks, anchors, strict=True):
-                out[row, :, :, anchor] += inner[:, :, k]
-    return np.pad(out, [(0, 0)] * 3 + [(0, -out.shape[3] % 4)])
+    weights = np.stack([inner] * 3)
+    for row, ks, anchors in stencil.outside[:2]:
+        weights[row][:, :, ks] = 0.0
+        for k, anchor in zip(ks, anchors, strict=True):
+            weights[row, :, :, anchor] += inner[:, :, k]
+    weights = np.pad(weights, [(0, 0)] * 3 + [(0, -weights.shape[3] % 4)])
+    return Predictors(float(model.top), weights, -(-stencil.used // 4) * 4)
 
 
 def _wave(layout: Layout, farthest: int, first: int) -> Wave:
@@ -362,6 +472,28 @@ def _wave(layout: Layout, farthest: int, first: int) -> Wave:
     )
 
 
+def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
+    """Return what `Frame.predict` does."""
+    stencil = frame.stencil
+    blocks, near, _ = _geometry(stencil.layout)
+    error, n = np.zeros(frame.samples.shape), int(blocks.rows.sum()) * blocks.width
+    z, far = np.empty(n, np.int64), np.empty(n, np.bool_)
+    predict_rows(frame.samples, blocks, near, _predictors(model, stencil), error, z, far)
+    return error, z, far
+
+
+def encode_plane(plane: Plane) -> None:
+    """Find the words of a plane."""
+    layout, tail = plane.layout, plane.tail
+    L, most = layout.n_lanes(plane.halvings), 1 + -(-int(plane.raw.max()) // 15)
+    states, words = np.zeros(L, np.int64), np.empty(plane.z.size * most + tail.size, np.uint16)
+    at = words.size - tail.size
+    words[at:] = tail
+    ends, kept = np.cumsum(layout.sizes), last_lanes(layout, L)
+    at = encode(plane.entries, plane.z, plane.raw, ends, kept, states, words, at)
+    plane.words = np.concatenate([states.astype("<u4").view("<u2"), words[at:]])
+
+
 def decode_plane(plane: Plane) -> None:
     """Find the samples and the tail of a plane."""
     layout, stencil = plane.layout, Stencil.of(plane.layout)
@@ -369,9 +501,6 @@ def decode_plane(plane: Plane) -> None:
     model = Model.unpack(plane.header, stencil)
     tables, states = model.tables(), first_states(plane.words, layout.n_lanes(plane.halvings))
     known = Coding(
-        float(model.top),
-        _weights_by_row(model, stencil),
-        -(-stencil.used // 4) * 4,
         model.gains[stencil.kinds].astype(np.float64),
         model.lowest,
         model.coarse,
@@ -382,7 +511,8 @@ def decode_plane(plane: Plane) -> None:
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
     left = np.append(plane.words, np.uint16(0))
     wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
-    result, word = decode(left, states, blocks, near, past, known, wave, out)
+    predictors = _predictors(model, stencil)
+    result, word = decode(left, states, blocks, near, past, predictors, known, wave, out)
     if result != DONE:
         raise too_short() if result == TOO_SHORT else unfinished()
     plane.samples, plane.tail = layout.join(out), left[word:-1]
