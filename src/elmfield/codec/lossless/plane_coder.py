@@ -45,9 +45,11 @@ class Plane:
         What a decoder must know first.
     words, tail : arrays of uint16
         The stream, and what stands behind it: one side knows the tail first, the other the words.
-    entries, z, raw : arrays of uint32, int64 and uint8, shape (n,)
-        To encode, in the order of coding: every token's entry, and the number behind it, of which
-        so many low bits are raw.
+    entries : array of uint32, shape (contexts * tokens,)
+        To encode: those of all tokens in all contexts.
+    pairs, z : arrays of integers, shape (n,)
+        To encode, in the order of coding: which entry every sample has, and the number whose low
+        bits may follow it.
     samples : array, shape (C, A, Z, Y, X)
         Known once decoded.
     """
@@ -59,8 +61,8 @@ class Plane:
 
     def __post_init__(self) -> None:
         self.tail = NO_WORDS
-        self.entries, self.z = np.zeros(0, np.uint32), np.zeros(0, np.int64)
-        self.raw = np.zeros(0, np.uint8)
+        self.entries = np.zeros(0, np.uint32)
+        self.pairs = self.z = np.zeros(0, np.int64)
         self.samples: NDArray[np.integer] = np.zeros(0, np.int64)
 
 
@@ -129,7 +131,9 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
     L, ends = layout.n_lanes(planes[0].halvings), np.cumsum(layout.sizes)
     starts = ends - layout.sizes
     kept = last_lanes(layout, L)
-    entries, z, raw = (np.stack(of) for of in zip(*((p.entries, p.z, p.raw) for p in planes)))
+    pairs, z = (np.stack(of) for of in zip(*((p.pairs, p.z) for p in planes)))
+    entries = np.stack([p.entries.take(p.pairs) for p in planes])
+    raw = np.tile(RAW, 2 * BINS).take(pairs)
     pieces = []
     for low in range(0, int(raw.max()), 15):
         bits = np.minimum(np.maximum(raw, low) - low, 15).astype(np.uint32)
@@ -178,7 +182,7 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     lowest, coarse = choose_bins(energy)
     pairs = wavefront.find_contexts(energy, far, lowest, coarse)
     pairs *= N_TOKENS
-    pairs += plane_model.find_tokens(z)[0]
+    pairs += plane_model.find_tokens(z)
     counts = np.bincount(pairs, minlength=2 * BINS * N_TOKENS).reshape(2 * BINS, N_TOKENS)
     classes = plane_model.cluster_contexts(counts)
     levels = plane_model.frequency_levels(counts, classes)
@@ -189,11 +193,14 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     halvings = 0
     while halvings < MAX_HALVINGS and LANE_BITS * layout.n_lanes(halvings) > LANE_SHARE * bits:
         halvings += 1
-    order = coding_order(layout)
-    pairs, z = pairs.take(order), z.take(order)
     plane = Plane(layout, halvings, model.pack(frame.stencil), NO_WORDS)
-    plane.tail, plane.entries = tail, entries.ravel().take(pairs)
-    plane.z, plane.raw = z, np.tile(RAW.astype(np.uint8), 2 * BINS).take(pairs)
+    order = coding_order(layout)
+    plane.tail, plane.entries, plane.pairs, plane.z = (
+        tail,
+        entries.ravel(),
+        pairs.take(order),
+        z.take(order),
+    )
     return plane
 
 

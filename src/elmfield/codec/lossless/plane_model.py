@@ -34,19 +34,13 @@ TOKEN_PRICE, TABLE_PRICE = 3 * 64, 8 * 64
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def find_tokens(z: Integers) -> tuple[Integers, Integers]:
-    """Return the token and number of raw bits of numbers 0 <= z < 2^35."""
-    if (most := int(z.max(initial=0))) < z.size:
-        token, raw = _tokens(np.arange(most + 1))
-        return token.take(z), raw.take(z)
-    return _tokens(z)
-
-
-def _tokens(z: Integers) -> tuple[Integers, Integers]:
+def find_tokens(z: Integers) -> Integers:
+    """Return the tokens of numbers 0 <= z < 2^35."""
+    if (n := int(z.max(initial=0)) + 1) < z.size:
+        return np.asarray(find_tokens(np.arange(n)).take(z), np.int64)
     length = np.frexp(z.astype(np.float64))[1].astype(np.int64)  # bits of z, exact below 2^53
-    raw = np.where(z < DIRECT, 0, length - 3)
-    large = DIRECT + 4 * (length - 5) + ((z >> raw) & 3)
-    return np.where(z < DIRECT, z, large), raw
+    large = DIRECT + 4 * (length - 5) + ((z >> np.maximum(length - 3, 0)) & 3)
+    return np.where(z < DIRECT, z, large)
 
 
 def _expand_tokens() -> tuple[Integers, Integers]:
@@ -65,45 +59,46 @@ def cluster_contexts(counts: Integers) -> Integers:
 
     Bins of expected errors are cut into runs, by dynamic programming: a run has one table, or one
     for blends near whole numbers and one for the others. Prices are whole numbers: the same on
-    every machine. A context that never occurred has the table of its run: damage may ask for it.
+    every machine. A bin that never occurred goes with the one before: damage may ask for it.
     """
     n_tokens = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
     h = counts[:, :n_tokens].reshape(BINS, 2, n_tokens)
-    few = max(0, int(h.sum()).bit_length() - COUNT_BITS)
-    sums = np.cumsum(np.pad(np.maximum(h >> few, h > 0), [(1, 0), (0, 0), (0, 0)]), axis=0)
-    first, last = np.triu_indices(BINS)
+    there = h.any(axis=(1, 2))
+    few, n = max(0, int(h.sum()).bit_length() - COUNT_BITS), int(there.sum())
+    sums = np.zeros((n + 1, 2, n_tokens), np.int64)
+    np.cumsum(np.maximum(h[there] >> few, h[there] > 0), axis=0, out=sums[1:])
+    first, last = np.triu_indices(n)
     run = sums[last + 1] - sums[first]
     apart, together = _price(run, few).sum(axis=1), _price(run.sum(axis=1), few)
-    price, split = np.zeros((2, BINS, BINS + 1), np.int64)
+    price, split = np.zeros((2, n, n + 1), np.int64)
     price[first, last + 1] = np.minimum(apart, together)
     split[first, last + 1] = apart < together
-    best, starts = np.zeros(BINS + 1, np.int64), [0]
-    for end in range(1, BINS + 1):
+    best, starts = np.zeros(n + 1, np.int64), [0]
+    for end in range(1, n + 1):
         total = best[:end] + price[:end, end]
-        starts.append(int(total.argmin()))  # of equal ones the longest: no run is empty
+        starts.append(int(total.argmin()))
         best[end] = total.min()
-    classes, end, n = np.zeros((BINS, 2), np.int64), BINS, 0
+    classes, end, k = np.zeros((n, 2), np.int64), n, 0
     while end:
         start = starts[end]
-        classes[start:end] = n + np.arange(2) * split[start, end]
-        n += 1 + int(split[start, end])
+        classes[start:end] = k + np.arange(2) * split[start, end]
+        k += 1 + int(split[start, end])
         end = start
-    return (n - 1 - classes).ravel()
+    return (k - 1 - classes[np.maximum(np.cumsum(there) - 1, 0)]).ravel()
 
 
 def _price(h: Integers, few: int) -> Integers:
     """Return the bits of counts (..., tokens) by their own entropy, and of writing their table."""
-    entropies, total = _entropies(), h.sum(axis=-1)
-    price = entropies.take(total) - entropies.take(h).sum(axis=-1)
-    price += (TOKEN_PRICE >> few) * np.count_nonzero(h, axis=-1)
-    return np.asarray(price + (TABLE_PRICE >> few) * (total > 0), np.int64)
+    token, entropies, total = TOKEN_PRICE >> few, _entropies(TOKEN_PRICE >> few), h.sum(axis=-1)
+    found = entropies.take(total) - entropies.take(h, mode="clip").sum(axis=-1)
+    return np.asarray(found + (token + (TABLE_PRICE >> few)) * (total > 0), np.int64)
 
 
 @lru_cache(maxsize=1)
-def _entropies() -> Integers:
-    """Return ``n log2 n`` in 64ths of a bit."""
+def _entropies(token: int) -> Integers:
+    """Return ``n log2 n`` in 64ths of a bit, less the price of a token that occurs."""
     n = np.arange((1 << COUNT_BITS) + (1 << 14), dtype=np.float64)
-    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64)
+    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64) - token * (n > 0)
 
 
 def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:

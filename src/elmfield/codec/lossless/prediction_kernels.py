@@ -18,7 +18,7 @@ from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.ans import LOW, first_states, too_short, unfinished
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_coder import Plane, last_lanes
-from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
+from elmfield.codec.lossless.plane_model import LEAST, N_TOKENS, RAW, TOKEN_BITS, Model
 from elmfield.codec.lossless.wavefront import (
     ABOVE,
     BELOW,
@@ -374,8 +374,8 @@ def decode(
 @compiled
 def encode(
     entries: NDArray[np.uint32],
+    pairs: Integers,
     z: Integers,
-    raw: NDArray[np.uint8],
     ends: Integers,
     kept: Integers,
     states: Integers,
@@ -394,12 +394,12 @@ def encode(
             at = min(at + 1, words.size)
         alive, most = max(alive, kept[t]), 0
         for i in range(start, end):
-            most = max(most, raw[i])
+            most = max(most, RAW[pairs[i] % N_TOKENS])
         for low in range((most - 1) // 15 * 15, -1, -15):
             lane = (end - start) % L
             for i in range(end - 1, start - 1, -1):
                 lane = (lane if lane else L) - 1
-                some = min(max(np.int64(raw[i]) - low, 0), 15)
+                some = min(max(RAW[pairs[i] % N_TOKENS] - low, 0), 15)
                 x = states[lane]
                 if x >> (32 - some):
                     at -= 1
@@ -409,7 +409,7 @@ def encode(
         lane = (end - start) % L
         for i in range(end - 1, start - 1, -1):
             lane = (lane if lane else L) - 1
-            entry, x = np.int64(entries[i]), states[lane]
+            entry, x = np.int64(entries[pairs[i]]), states[lane]
             freq = entry & 0xFFFF
             if x >> (32 - TOKEN_BITS) >= freq:
                 at -= 1
@@ -485,12 +485,12 @@ def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
 def encode_plane(plane: Plane) -> None:
     """Find the words of a plane."""
     layout, tail = plane.layout, plane.tail
-    L, most = layout.n_lanes(plane.halvings), 1 + -(-int(plane.raw.max()) // 15)
+    L, most = layout.n_lanes(plane.halvings), 1 + -(-int(plane.z.max()).bit_length() // 15)
     states, words = np.zeros(L, np.int64), np.empty(plane.z.size * most + tail.size, np.uint16)
     at = words.size - tail.size
     words[at:] = tail
     ends, kept = np.cumsum(layout.sizes), last_lanes(layout, L)
-    at = encode(plane.entries, plane.z, plane.raw, ends, kept, states, words, at)
+    at = encode(plane.entries, plane.pairs, plane.z, ends, kept, states, words, at)
     plane.words = np.concatenate([states.astype("<u4").view("<u2"), words[at:]])
 
 
