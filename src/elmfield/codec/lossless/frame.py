@@ -199,8 +199,8 @@ def choose_bins(energy: Floats) -> tuple[int, int]:
 
 # --- learning -------------------------------------------------------------------------------------
 
-LEARNED_SAMPLES = 10_000
-"""Samples to learn predictors from: a fifth faster than from 16 000, with 0.1 % more bytes."""
+LEARNED_SAMPLES = 16_000
+"""Samples to learn predictors from: of 10 000 a mask became 4 % larger, an eighth faster."""
 WINDOW_ROWS, WINDOW_COLUMNS = 4, 16
 PREDICTORS = 4
 ROUNDS = 4
