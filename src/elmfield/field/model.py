@@ -189,7 +189,9 @@ class Model:
 
     def function_for(self, n: int) -> Function:
         """The function in index coordinates, as n points are evaluated."""
-        return Evaluator(self.blended, self.direct if n <= DIRECT_MAX_POINTS else None)
+        direct = self.direct
+        few = n <= DIRECT_MAX_POINTS or (direct is not None and direct.is_dense(n))
+        return Evaluator(self.blended, direct if few else None)
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""

@@ -5,7 +5,7 @@ for rounding. Who asks the same field for very many points makes a table, :meth:
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product as cartesian
@@ -22,10 +22,11 @@ from elmfield._array.backend import (
     move,
     namespace,
     requires_grad,
+    sort_order,
     to_numpy,
 )
 from elmfield._array.checks import choice
-from elmfield._array.running import capacity, runs, with_less_memory
+from elmfield._array.running import capacity, runs, spread, with_less_memory
 from elmfield._array.typing import Array, Bools, DType, Floats, Integers
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.blend.points import (
@@ -57,6 +58,9 @@ take 20 ms, at 50 000 it is 70 and 40 ms. Compiled loops over points were 1.0 to
 from 1000 points on, and a table that is made for the call and thrown away pays from four points a
 sample on, at most twice: neither is worth a second way."""
 
+DENSE_MIN_POINTS = 32
+"""Points for each interval of the second axis, in each cell of the first, from which on ..."""
+
 UNEVEN_MAX_SAMPLES = 2048
 """Samples of an uneven axis up to which there are direct sums."""
 
@@ -82,6 +86,88 @@ class Direct:
 
     def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
+        return self._dense(x, orders) if self.is_dense(len(x)) else self._sparse(x, orders)
+
+    # --- many points on few samples -----------------------------------------------------------
+
+    def is_dense(self, n: int) -> bool:
+        """Whether so many points fill the intervals of two axes."""
+        if len(self.axes) != 2 or n <= DIRECT_MAX_POINTS:
+            return False
+        (first, second), (N, M) = self.axes, self.blended.partition.n_cells
+        longest = max(where.stop - where.start for where, _ in first.runs())
+        room = longest * first.rows.shape[1] * M * second.rows.shape[2] * self.blended.n_channels
+        return n >= DENSE_MIN_POINTS * N * second.count and room <= capacity(self.blended.like)
+
+    def _dense(self, x: Floats, orders: list[Order]) -> list[Floats]:
+        """The same for points that lie densely.
+
+        Sums over the functions of the first axis come first, as polynomials on each of its
+        intervals: a point needs no window there. Points come by run of these intervals, then by
+        interval of the second axis: those that one of its cells contributes to follow each other.
+        """
+        first, second = self.axes
+        spans, J = [where for where, _ in first.runs()], second.count
+        span = np.repeat(np.arange(len(spans)), [where.stop - where.start for where in spans])
+        key = span[first.places(x[:, 0])[0]] * J + second.places(x[:, 1])[0]
+        by = sort_order(key, len(spans) * J)
+        starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
+        x = x.take(by, axis=0)
+        F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
+        F = F.astype(np.float64, copy=False).reshape(*self.blended.partition.n_cells, *F.shape[1:])
+        asks = list(_asks(second, F.shape[1]))
+        C = self.blended.n_channels
+        sums = [np.zeros((C, len(x))) for _ in orders]
+
+        def work(own: int) -> None:
+            where, begin = spans[own], starts[own * J : (own + 1) * J + 1]
+            G = self._along_first(where, F) if begin[0] < begin[-1] else np.zeros(0)
+            for cell, intervals, piece in asks:
+                a, b = int(begin[intervals[0]]), int(begin[intervals[-1] + 1])
+                if a == b:
+                    continue
+                (j, s), (k, r) = (p.places(x[a:b, i]) for i, p in enumerate(self.axes))
+                local = j - where.start
+                sub = sort_order(local, len(G))
+                at, ends = (first, j.take(sub), s.take(sub)), np.cumsum(np.bincount(local))
+                X = {o: _in_turn(*at, o, G[:, :, cell], ends) for o in {o for o, _ in orders}}
+                at, ends = (second, k, r), begin[intervals + 1] - a
+                T = second.pieces.coefficients[piece]
+                R = {o: _in_turn(*at, o, T, ends).take(sub, axis=0) for o in {o for _, o in orders}}
+                sub += a
+                for total, (o, p) in zip(sums, orders):
+                    found = np.einsum("mcq,mq->cm", X[o].reshape(b - a, C, -1), R[p])
+                    for channel, values in zip(total, found):
+                        channel[sub] += values
+
+        shared = self.blended.groups[0].coefficients.is_shared
+        spread(work, range(len(spans)), None if shared else 1)
+        out = [np.empty((len(x), C), self.blended.dtype) for _ in orders]
+        for into, total in zip(out, sums):
+            for c, values in enumerate(total):
+                into[by, c] = values
+        return out
+
+    def _along_first(self, where: slice, F: Floats) -> Floats:
+        """Sums over the functions of the first axis as polynomials, (j, K, cells, C q_2).
+
+        Of coefficients (cells, cells, q_1, C, q_2).
+        """
+        own = self.axes[0]
+        tables, piece = own.pieces.coefficients, own.piece[where]
+        shape = (len(piece), tables.shape[1], F.shape[1], math.prod(F.shape[3:]))
+        total = np.zeros(shape)
+        for side, cells in enumerate((own.lower[where], own.upper[where])):
+            for cell in np.unique(cells[piece[:, side] >= 0]):
+                some = np.flatnonzero((cells == cell) & (piece[:, side] >= 0))
+                rows = tables[piece[some, side]].reshape(-1, F.shape[2])
+                found = rows @ np.moveaxis(F[cell], 1, 0).reshape(F.shape[2], -1)
+                total[some] += found.reshape(-1, *shape[1:])
+        return total
+
+    # --- few points ---------------------------------------------------------------------------
+
+    def _sparse(self, x: Floats, orders: list[Order]) -> list[Floats]:
         places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
         asks = [
@@ -196,6 +282,32 @@ class Direct:
     @lru_cache(maxsize=64)
     def _range(n: int) -> Integers:
         return np.arange(n)
+
+
+def _in_turn(
+    own: Intervals, j: Integers, s: Floats, order: int, tables: Floats, ends: Integers
+) -> Floats:
+    """Polynomials at points that come interval by interval, (m, q): tables (J, K, q)."""
+    P = own.pieces.powers(s, order)
+    if order and own.per_step is not None:
+        P *= own.per_step[j] ** order
+    out, a = np.empty((len(s), tables.shape[2])), 0
+    for table, b in zip(tables, ends.tolist()):
+        if a < b:
+            np.matmul(P[:, a:b].T, table, out=out[a:b])
+        a = b
+    return out
+
+
+def _asks(own: Intervals, n_cells: int) -> Iterator[tuple[int, Integers, Integers]]:
+    """Cells of an axis, runs of intervals they contribute on, and which piece they have there."""
+    for cell in range(n_cells):
+        low, up = own.lower == cell, (own.upper == cell) & (own.piece[:, 1] >= 0)
+        every = np.flatnonzero(low | up)
+        piece = np.where(low, own.piece[:, 0], own.piece[:, 1])[every]
+        cuts = np.flatnonzero(np.diff(every) != 1) + 1
+        for intervals, pieces in zip(np.split(every, cuts), np.split(piece, cuts)):
+            yield cell, intervals, pieces
 
 
 def _asked(two: list[Bools], corner: Order) -> Integers | None:
