@@ -37,7 +37,8 @@ from elmfield.field.coordinates.output_positions import (
     winners,
 )
 from elmfield.field.coordinates.parse import Coordinates
-from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
+from elmfield.field.point_values import Evaluator
+from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
 from elmfield.partition import Partition
 from elmfield.settings import Settings
