@@ -113,7 +113,7 @@ def finish_writers(writers: Sequence[PlaneWriter]) -> list[bytes]:
     """Return the bytes of some writers; planes of equal layout are encoded side by side."""
     planes = [plane for writer in writers for _, plane in writer.waiting]
     if running.pays(0):
-        from elmfield.codec.lossless.prediction_kernels import encode_plane
+        from elmfield.codec.lossless.stream_kernels import encode_plane
 
         spread(encode_plane, planes)
     else:
@@ -128,9 +128,7 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
     Steps are coded backwards: tokens of a step come before its raw bits when they are read.
     """
     layout, S = planes[0].layout, len(planes)
-    L, ends = layout.n_lanes(planes[0].halvings), np.cumsum(layout.sizes)
-    starts = ends - layout.sizes
-    kept = last_lanes(layout, L)
+    steps = layout_steps(layout, L := layout.n_lanes(planes[0].halvings))
     pairs, z = (np.stack(of) for of in zip(*((p.pairs, p.z) for p in planes)))
     entries = np.stack([p.entries.take(p.pairs) for p in planes])
     raw = np.tile(RAW, 2 * BINS).take(pairs)
@@ -140,13 +138,11 @@ def _encode_streams(planes: Sequence[Plane]) -> None:
         pieces.append((z >> low).astype(np.uint32) & ((1 << bits) - 1))
         pieces[-1] <<= 16
         pieces[-1] |= bits
-    some = [np.logical_or.reduceat(piece.any(axis=0), starts).tolist() for piece in pieces]
+    some = [np.logical_or.reduceat(piece.any(axis=0), steps[:, 0]).tolist() for piece in pieces]
     size = entries.shape[1] * (1 + len(pieces)) + 4 * L
     stacks, alive = ans.WordStacks([plane.tail for plane in planes], size), 0
     x = np.zeros((S, L), np.uint32)
-    steps = list(zip(starts.tolist(), ends.tolist(), kept.tolist()))
-    for t in reversed(range(len(steps))):
-        a, b, n = steps[t]
+    for t, (a, b, n) in reversed(list(enumerate(steps.tolist()))):
         if n > alive:
             x[:, alive:n] = stacks.pop_states(n - alive)
             alive = n
@@ -204,9 +200,11 @@ def _prepare_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> 
     return plane
 
 
-def last_lanes(layout: Layout, n_lanes: int) -> Integers:
-    """Return how many lanes each step or a later one uses."""
-    return np.minimum.accumulate([n_lanes, *layout.later[:-1].tolist()])
+def layout_steps(layout: Layout, n_lanes: int) -> Integers:
+    """Return of every step its samples, from one to another, and the lanes that are in use."""
+    ends = np.cumsum(layout.sizes)
+    kept = np.minimum.accumulate([n_lanes, *layout.later[:-1].tolist()])
+    return np.stack([ends - layout.sizes, ends, kept], axis=1)
 
 
 # --- decoding -------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ def cluster_contexts(counts: Integers) -> Integers:
         classes[start:end] = k + np.arange(2) * split[start, end]
         k += 1 + int(split[start, end])
         end = start
-    return (k - 1 - classes[np.maximum(np.cumsum(there) - 1, 0)]).ravel()
+    place = np.maximum(np.cumsum(there) - 1, 0)
+    return np.asarray((k - 1 - classes[place]).ravel(), np.int64)
 
 
 def _price(h: Integers, few: int) -> Integers:

@@ -15,23 +15,14 @@ from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Floats, Integers
-from elmfield.codec.ans import LOW, first_states, too_short, unfinished
+from elmfield.codec.ans import first_states, too_short, unfinished
+from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
-from elmfield.codec.lossless.plane_coder import Plane, last_lanes
-from elmfield.codec.lossless.plane_model import LEAST, N_TOKENS, RAW, TOKEN_BITS, Model
-from elmfield.codec.lossless.wavefront import (
-    ABOVE,
-    BELOW,
-    BINS,
-    ERROR_LIMIT,
-    LEFT,
-    SQUARE_LIMIT,
-    Layout,
-    Stencil,
-    level_weights,
-)
+from elmfield.codec.lossless.plane_coder import Plane
+from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Stencil
 
-SHARES = level_weights()
+SHARES = wavefront.level_weights()
 DONE, TOO_SHORT, NO_END = 0, 1, 2
 """Results of `decode`: all samples, too few words, a lane that does not end as it should."""
 
@@ -157,14 +148,14 @@ def predict_rows(
                     own, above = squares[y & 1, p], squares[1 - (y & 1), p]
                     for j in range(n):
                         away = guess[p, j] - 16.0 * true[j]
-                        own[j + 1] = min(away * away, SQUARE_LIMIT)
+                        own[j + 1] = min(away * away, wavefront.SQUARE_LIMIT)
                     for j in range(n):
                         past[p, j] = own[j] + above[j + 2] + above[j + 1] + above[j] + 256.0
                 _blend(guess, 0, past, n, blend)
                 for j in range(n):
                     whole = np.floor((blend[j] + 8.0) / 16.0)
                     rest = blend[j] - 16.0 * whole
-                    left[j] = min(abs(blend[j] - 16.0 * true[j]), ERROR_LIMIT)
+                    left[j] = min(abs(blend[j] - 16.0 * true[j]), wavefront.ERROR_LIMIT)
                     residual = int(true[j] - min(max(whole, 0.0), model.top))
                     residual = -residual if rest < 0.0 else residual
                     z[at + j] = 2 * abs(residual) - (residual > 0)
@@ -187,15 +178,10 @@ def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -
 
 
 @compiled
-def _first(t: int, g: int, blocks: Blocks) -> int:
-    """Return the first row of a group that has a sample at step t."""
-    return max(0, int(blocks.spans[t, 0] - blocks.skew[g]))
-
-
-@compiled
-def _beyond(t: int, g: int, blocks: Blocks) -> int:
-    """Return the first row after it that has none."""
-    return min(blocks.height, int(blocks.spans[t, 1] - blocks.skew[g]))
+def _rows(t: int, g: int, blocks: Blocks) -> tuple[int, int]:
+    """Return the first row of a group that has a sample at step t, and the one after the last."""
+    low, high = blocks.spans[t] - blocks.skew[g]
+    return max(0, low), min(blocks.height, high)
 
 
 @compiled
@@ -216,7 +202,7 @@ def _predict_step(
     starts, ago = np.empty(near.on.size, np.int64), np.empty(past.on.size, np.int64)
     bins = wave.energy.view(np.int64)
     for g in range(G):
-        low, high = _first(t, g, blocks), _beyond(t, g, blocks)
+        low, high = _rows(t, g, blocks)
         if low >= high:
             continue
         y = low
@@ -242,7 +228,7 @@ def _predict_step(
         _expect(wave.errors, ago, model.gains[g], lanes, wave.energy)
         for j in range(lanes):
             rest = blend[at + j] - 16.0 * np.floor((blend[at + j] + 8.0) / 16.0)
-            level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), BINS - 1)
+            level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), wavefront.BINS - 1)
             wave.context[at + j] = 2 * level + (1 if abs(rest) >= 4.0 else 0)
         at += lanes
 
@@ -259,7 +245,8 @@ def _read_step(
     L, mask, end = states.size, (1 << TOKEN_BITS) - 1, words.size - 1
     n = i = lane = most = 0
     for g in range(G):
-        for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
+        low, high = _rows(t, g, blocks)
+        for y in range(low, high):
             for b in range(B):
                 if y < blocks.rows[g, b]:
                     x = states[lane]
@@ -299,7 +286,8 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
     group, turn = size // G, samples.size // size - 1
     now, n, i = (t & turn) * size, 0, 0
     for g in range(G):
-        for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
+        low, high = _rows(t, g, blocks)
+        for y in range(low, high):
             x = t - 2 * (y + blocks.skew[g])
             for b in range(B):
                 if y < blocks.rows[g, b]:
@@ -311,10 +299,10 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
                     samples[now + here] = value
                     if y == blocks.rows[g, b] - 1:  # below stands the sample to the left
                         samples[((t + 3) & turn) * size + here + B] = value
-                    errors[now + here] = min(abs(blend - 16.0 * value), ERROR_LIMIT)
+                    errors[now + here] = min(abs(blend - 16.0 * value), wavefront.ERROR_LIMIT)
                     for p in range(4):
                         away = wave.guess[p, i] - 16.0 * value
-                        squares[t & 3, p, here] = min(away * away, SQUARE_LIMIT)
+                        squares[t & 3, p, here] = min(away * away, wavefront.SQUARE_LIMIT)
                     out[g, b, y, x] = value
                     n += 1
                 i += 1
@@ -369,55 +357,6 @@ def decode(
                 words[word + lane - keep] = states[lane] - (1 << 16)
             kept = keep
     return DONE, word
-
-
-@compiled
-def encode(
-    entries: NDArray[np.uint32],
-    pairs: Integers,
-    z: Integers,
-    ends: Integers,
-    kept: Integers,
-    states: Integers,
-    words: NDArray[np.uint16],
-    at: int,
-) -> int:
-    """Encode a plane backwards: words come to stand before `at`, where its tail begins.
-
-    Returns the first word. A step's tokens are read before its raw bits, so these are coded first.
-    """
-    L, alive = states.size, 0
-    for t in range(ends.size - 1, -1, -1):
-        start, end = ends[t - 1] if t else 0, ends[t]
-        for lane in range(alive, kept[t]):  # a lane ends with a word that comes next
-            states[lane] = LOW + (np.int64(words[at]) if at < words.size else 0)
-            at = min(at + 1, words.size)
-        alive, most = max(alive, kept[t]), 0
-        for i in range(start, end):
-            most = max(most, RAW[pairs[i] % N_TOKENS])
-        for low in range((most - 1) // 15 * 15, -1, -15):
-            lane = (end - start) % L
-            for i in range(end - 1, start - 1, -1):
-                lane = (lane if lane else L) - 1
-                some = min(max(RAW[pairs[i] % N_TOKENS] - low, 0), 15)
-                x = states[lane]
-                if x >> (32 - some):
-                    at -= 1
-                    words[at] = x & 0xFFFF
-                    x >>= 16
-                states[lane] = x << some | ((z[i] >> low) & ((1 << some) - 1))
-        lane = (end - start) % L
-        for i in range(end - 1, start - 1, -1):
-            lane = (lane if lane else L) - 1
-            entry, x = np.int64(entries[pairs[i]]), states[lane]
-            freq = entry & 0xFFFF
-            if x >> (32 - TOKEN_BITS) >= freq:
-                at -= 1
-                words[at] = x & 0xFFFF
-                x >>= 16
-            quotient = x // freq
-            states[lane] = (quotient << TOKEN_BITS) + x - quotient * freq + (entry >> 16)
-    return at
 
 
 # --- their arguments ------------------------------------------------------------------------------
@@ -480,18 +419,6 @@ def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
     z, far = np.empty(n, np.int64), np.empty(n, np.bool_)
     predict_rows(frame.samples, blocks, near, _predictors(model, stencil), error, z, far)
     return error, z, far
-
-
-def encode_plane(plane: Plane) -> None:
-    """Find the words of a plane."""
-    layout, tail = plane.layout, plane.tail
-    L, most = layout.n_lanes(plane.halvings), 1 + -(-int(plane.z.max()).bit_length() // 15)
-    states, words = np.zeros(L, np.int64), np.empty(plane.z.size * most + tail.size, np.uint16)
-    at = words.size - tail.size
-    words[at:] = tail
-    ends, kept = np.cumsum(layout.sizes), last_lanes(layout, L)
-    at = encode(plane.entries, plane.pairs, plane.z, ends, kept, states, words, at)
-    plane.words = np.concatenate([states.astype("<u4").view("<u2"), words[at:]])
 
 
 def decode_plane(plane: Plane) -> None:

@@ -87,7 +87,7 @@ class Direct:
         key = span[first.places(x[:, 0])[0]] * J + second.places(x[:, 1])[0]
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
-        x = x.take(by, axis=0)
+        x = np.asarray(x.take(by, axis=0))
         F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
         asks = list(_asks(second, self.blended.partition.n_cells[1]))
         C, dtype = self.blended.n_channels, F.dtype
