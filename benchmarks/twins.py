@@ -1,6 +1,9 @@
-"""What compiled loops save: processor time of packing and unpacking with numba and without.
+"""What compiled loops save: processor time of whole jobs with numba and without.
 
-    python benchmarks/twins.py        writes results/twins.json and results/twins.md
+    python benchmarks/twins.py [MILLIONS ...]     writes results/twins.json and results/twins.md
+
+Jobs: packing and unpacking of tiles; ``fit`` and ``save``, ``load`` and ``samples`` of pictures of
+1, 4 and 25 million samples, or others; a first million points; BEAM.
 
 A family of compiled loops stays where a user's job is at least three times as fast. Those of the
 lossless codec, which most bounds use too, do that when files are read. Measured alike before they
@@ -13,46 +16,95 @@ went (2026, two shared cores, times as fast with the loops than without, packing
     last diagonals, values of modes             1.0 1.0 1.0 1.1 1.1 1.0
     BEAM, 512² and 1024², cells of 16 and 32    1.8 to 3.5; with the paper's fit 1.03
 
-The loops of the entropy coder where it codes with loss were the last of these to go: with them
-alone uint8 at step 4 was packed 1.3 times and unpacked 1.2 times as fast.
+No loops are left there, nor at points: what these take is measured to say so. The loops of the
+entropy coder where it codes with loss were the last of these to go: with them alone uint8 at step 4
+was packed 1.3 times and unpacked 1.2 times as fast.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
+import elmfield as ef
 from common import RESULTS, record, rows_of
 from elmfield import codec
+from elmfield._array import running
 from measurement.tables import table
 from paper.research import datasets
 
 SIDE = 1024
 
 
-def jobs():
-    """Name, tiles and how they are packed."""
+def picture(side):
+    """Blue Marble in grey, repeated where it ends."""
     from PIL import Image
-    from scipy.ndimage import gaussian_filter
 
     Image.MAX_IMAGE_PIXELS = None
-    picture = np.asarray(Image.open(datasets.path("blue-marble")[0]).convert("L"))
-    picture = picture[:SIDE, SIDE : 2 * SIDE].copy()
-    noise = np.random.default_rng(0).standard_normal((SIDE, SIDE))
-    field = (10 * gaussian_filter(noise, 3) + 280).astype(np.float32)
-    x = np.arange(SIDE)
+    grey = np.asarray(Image.open(datasets.path("blue-marble")[0]).convert("L"))
+    return np.tile(grey[:, 1024:], [-(-side // n) for n in (grey.shape[0], 3072)])[:side, :side]
+
+
+def surface(side):
+    """A smooth surface with every bit of its floats in use."""
+    noise = np.random.default_rng(0).standard_normal((side, side))
+    return (10 * gaussian_filter(noise, 3) + 280).astype(np.float32)
+
+
+def tiles():
+    """Name, tiles and how they are packed."""
+    x, field = np.arange(SIDE), surface(SIDE)
     calm = np.add.outer(np.sin(x / 99), np.cos(x / 77)).astype(np.float32)
     quarters = [field[a : a + 256, b : b + 256] for a in x[::256] for b in x[::256]]
-    yield "uint8, no loss", [picture], {}
+    warm = datasets.load("era5-spring").astype(np.float32)
+    yield "uint8, no loss", [picture(SIDE)], {}
     yield "float32, no loss", [field], {}
-    yield "uint8, step 4", [picture], {"step": 4.0}
+    yield "uint8, step 4", [picture(SIDE)], {"step": 4.0}
     yield "float32, bound 0.05", [field], {"max_error": 0.05}
     yield "float32, bound 0.05, tiles of 256²", quarters, {"max_error": 0.05}
     yield "calm float32, bound 0.001", [calm], {"max_error": 1e-3}
-    yield "temperature, bound 0.1 K", [datasets.load("era5-spring")], {"max_error": 0.1}
+    yield "temperature, bound 0.1 K", [warm], {"max_error": 0.1}
+
+
+def jobs(millions):
+    """Yield what is done, the work and the bytes it makes."""
+    for name, some, how in tiles():
+        packed = [data for data, _ in codec.pack_decoded(some, **how)]
+        size = sum(map(len, packed))
+        yield f"{name}: pack", partial(codec.pack_decoded, some, **how), size
+        yield f"{name}: unpack", partial(codec.unpack_many, packed), size
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.elm"
+        for million in millions:
+            side = int((million * 1e6) ** 0.5)
+            for name, make, how in WHOLE:
+                values, settings = make(side), ef.smooth(**how)
+                ef.save(ef.fit(values, settings), path)
+                label, size = f"{million:g} M, {name}", path.stat().st_size
+                yield (
+                    f"{label}: fit, save",
+                    lambda v=values, s=settings: ef.save(ef.fit(v, s), path),
+                    size,
+                )
+                yield f"{label}: load, samples", lambda: ef.load(path).samples(), size
+    values = surface(512).astype(np.float64)
+    x = np.random.default_rng(1).random((1_000_000, 2)) * 511
+    yield "first million points, 512²", lambda: ef.fit(values)(x), 0
+    yield "BEAM, 512², cells of 16", lambda: ef.beam(values, cell=16, regions=200), 0
+
+
+WHOLE = (
+    ("uint8, no loss", picture, {}),
+    ("float32, no loss", surface, {}),
+    ("float32, bound 0.05", surface, {"max_error": 0.05}),
+)
 
 
 def seconds(work, times=3):
@@ -66,25 +118,20 @@ def seconds(work, times=3):
     return min(found)
 
 
-def measure():
+def measure(millions):
     """Print one row a job, as JSON."""
-    for name, tiles, how in jobs():
-        tiles = [np.asarray(tile, np.float32) if tile.dtype.kind == "f" else tile for tile in tiles]
-        packed = [data for data, _ in codec.pack_decoded(tiles, **how)]
-        row = {
-            "job": name,
-            "bytes": sum(map(len, packed)),
-            "pack": seconds(lambda t=tiles, h=how: codec.pack_decoded(t, **h)),
-            "unpack": seconds(lambda p=packed: codec.unpack_many(p)),
-        }
+    if running.installed():
+        running.compile_loops()
+    for name, work, size in jobs(millions):
+        row = {"job": name, "bytes": size, "seconds": seconds(work)}
         print(json.dumps(row), flush=True)
 
 
-def compare():
+def compare(millions):
     """Run the jobs in two processes, with compiled loops and without, and record both."""
     found = []
     for on in ("1", "0"):
-        words = [sys.executable, __file__, "measure"]
+        words = [sys.executable, __file__, "measure", *millions]
         ran = subprocess.run(
             words, env=os.environ | {"ELMFIELD_COMPILED": on}, stdout=subprocess.PIPE, check=True
         )
@@ -93,22 +140,20 @@ def compare():
     for fast, plain in zip(*found, strict=True):
         if fast["bytes"] != plain["bytes"]:
             raise AssertionError(f"{fast['job']}: {fast['bytes']} and {plain['bytes']} bytes")
-        rows.append({"job": fast["job"], "bytes": fast["bytes"]} | {
-            f"{what}, {way}": row[what]
-            for what in ("pack", "unpack")
-            for way, row in (("numba", fast), ("NumPy", plain))
-        })  # fmt: skip
-    record("twins", "codec", rows)
+        rows.append({k: fast[k] for k in ("job", "bytes")})
+        rows[-1] |= {"numba": fast["seconds"], "NumPy": plain["seconds"]}
+    record("twins", "jobs", rows)
     lines = [
-        [r["job"], *(f"{r[f'{what}, {way}']:.3f}" if way != "times"
-                     else f"{r[f'{what}, NumPy'] / r[f'{what}, numba']:.1f}"
-                     for what in ("pack", "unpack") for way in ("numba", "NumPy", "times"))]
-        for r in rows_of("twins", "codec")
-    ]  # fmt: skip
-    heads = ["pack, s", "NumPy alone", "times", "unpack, s", "NumPy alone", "times"]
-    text = "# Compiled loops of the codec, processor time\n\n" + table(["job", *heads], lines)
+        [r["job"], f"{r['numba']:.3f}", f"{r['NumPy']:.3f}", f"{r['NumPy'] / r['numba']:.1f}"]
+        for r in rows_of("twins", "jobs")
+    ]
+    heads = ["job", "with loops, s", "NumPy alone, s", "times"]
+    text = "# Compiled loops, processor time of whole jobs\n\n" + table(heads, lines, "lrrr")
     (RESULTS / "twins.md").write_text(text.rstrip() + "\n")
 
 
 if __name__ == "__main__":
-    measure() if sys.argv[1:] == ["measure"] else compare()
+    if sys.argv[1:2] == ["measure"]:
+        measure([float(m) for m in sys.argv[2:]])
+    else:
+        compare(sys.argv[1:] or ["1", "4", "25"])

@@ -22,7 +22,8 @@ from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.dates import date_errors
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
-from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, Evaluator, direct_sums
+from elmfield.field.point_values import Evaluator
+from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
 from elmfield.partition import Partition
 from elmfield.settings import Settings
@@ -176,7 +177,9 @@ class Model:
 
     def function_for(self, n: int) -> Function:
         """The function in index coordinates, as n points are evaluated."""
-        return Evaluator(self.blended, self.direct if n <= DIRECT_MAX_POINTS else None)
+        direct = self.direct
+        few = n <= DIRECT_MAX_POINTS or (direct is not None and direct.is_dense(n))
+        return Evaluator(self.blended, direct if few else None)
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""

@@ -4,11 +4,9 @@ The choice depends on the number of points of the call alone; both ways give the
 for rounding. Who asks the same field for very many points makes a table, :meth:`Field.tabulate`.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from itertools import product as cartesian
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -17,7 +15,6 @@ from elmfield._array.autograd import differentiable
 from elmfield._array.backend import (
     as_dtype,
     is_numpy,
-    is_on_host,
     is_torch,
     move,
     namespace,
@@ -26,20 +23,18 @@ from elmfield._array.backend import (
 )
 from elmfield._array.checks import choice
 from elmfield._array.running import capacity, runs, with_less_memory
-from elmfield._array.typing import Array, Bools, DType, Floats, Integers
+from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.blend.points import (
     DERIVATIVES,
     Function,
     Order,
-    arranged,
-    dot,
     magnitude,
     value,
 )
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
-from elmfield.field.tables.intervals import Intervals, intervals_of
+from elmfield.field.tables.direct_sums import Direct
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
 if TYPE_CHECKING:
@@ -48,170 +43,6 @@ if TYPE_CHECKING:
 
 Missing = str | None
 """What values are where samples were missing: "nan" or "fill"; None for the field's own way."""
-
-DIRECT_MAX_POINTS = 4096
-"""Points of a call up to which sums are direct.
-
-A picture of 512 × 512 at 1000 points takes 1.5 ms so, and 8 by the blended function; at 10 000 both
-take 20 ms, at 50 000 it is 70 and 40 ms. Compiled loops over points were 1.0 to 2.5 times as fast
-from 1000 points on, and a table that is made for the call and thrown away pays from four points a
-sample on, at most twice: neither is worth a second way."""
-
-UNEVEN_MAX_SAMPLES = 2048
-"""Samples of an uneven axis up to which there are direct sums."""
-
-REGIONS_KEPT = 64
-"""Regions whose coefficients are kept ready for points that come one by one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Direct:
-    """A blended function of product modes on a regular partition; in NumPy.
-
-    Parameters
-    ----------
-    blended : Blended
-        The function.
-    axes : tuple of Intervals
-        The windowed functions of each axis.
-    """
-
-    blended: "Blended"
-    axes: tuple[Intervals, ...]
-    _kept: dict[int, Floats] = field(default_factory=dict, repr=False)
-
-    def partials(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units."""
-        places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
-        two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
-        asks = [
-            (corner, at)
-            for corner in cartesian((0, 1), repeat=len(self.axes))
-            if (at := _asked(two, corner)) is None or len(at)
-        ]
-        region = self._regions(places, asks)
-        by = np.argsort(region, kind="stable")
-        busy, first = np.unique(region[by], return_index=True)
-        n = len(self.blended.groups[0].regions)
-        most = 2 * len(busy) > n  # what is at hand of all is not copied
-        factors = self._of(np.arange(n) if most else self.blended.group_of[1][busy])
-        seats = self.blended.group_of[1][busy].tolist() if most else list(range(len(busy)))
-        known: dict[tuple[int, int], Floats] = {}
-        out = []
-        for a in orders:
-            for k, i in enumerate(a):
-                if (k, i) not in known:
-                    rows = self._rows(k, places[k], two[k], asks, i)[by]
-                    known[k, i] = rows.astype(factors.dtype, copy=False)
-            values = _by_region([known[k, i] for k, i in enumerate(a)], factors, seats, first)
-            every = np.empty_like(values)
-            every[by] = values
-            total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for at in (at for _, at in asks[1:] if at is not None):
-                total[at] += every[begin : begin + len(at)]
-                begin += len(at)
-            out.append(total)
-        return out
-
-    def _rows(
-        self,
-        k: int,
-        place: tuple[Integers, Floats],
-        two: Bools,
-        asks: list[tuple[Order, Integers | None]],
-        order: int,
-    ) -> Floats:
-        """The functions of axis k for all that is asked, (m, q)."""
-        own, (j, s) = self.axes[k], place
-        up = np.flatnonzero(two)
-        piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
-        both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
-        if order and own.per_step is not None:
-            both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
-        low, high = both[: len(j)], both[len(j) :]
-        seat = np.cumsum(two) - 1
-        parts = []
-        for corner, at in asks:
-            if corner[k]:
-                parts.append(high[seat if at is None else seat[at]])
-            else:
-                parts.append(low if at is None else low[at])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _regions(
-        self, places: list[tuple[Integers, Floats]], asks: list[tuple[Order, Integers | None]]
-    ) -> Integers:
-        """The region of each thing asked, (m,)."""
-        part, cells = self.blended.partition, []
-        for corner, at in asks:
-            cell: Array = 0
-            for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
-                cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
-            cells.append(cell)
-        return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
-
-    def _of(self, rows: Integers) -> Floats:
-        """Coefficients of some regions, ready to be contracted: (G, q_1, C, q_2, ...)."""
-        group = self.blended.groups[0]
-        c = group.coefficients.take(rows)
-        return np.asarray(arranged(group.model.expand(np.asarray(to_numpy(c)))))
-
-    def _one(self, cell: int) -> Floats:
-        """Those of the region of one cell, (q_1, C q_2 ...), kept: the next point is often near."""
-        found = self._kept.get(cell)
-        if found is None:
-            region = self.blended.partition.labels.reshape(-1)[cell]
-            F = self._of(self.blended.group_of[1][region : region + 1])[0]
-            if len(self._kept) >= REGIONS_KEPT:
-                self._kept.clear()
-            found = self._kept[cell] = np.ascontiguousarray(F.reshape(len(F), -1))
-        return found
-
-    def value(self, x: tuple[float, ...]) -> Floats:
-        """The value (C,) at one point: as few steps as there can be."""
-        pairs, part = [], self.blended.partition
-        for own, c in zip(self.axes, x):
-            at = (c - own.low) * own.per_unit
-            j = min(max(int(at), 0), own.count - 1)
-            table = own.pieces.coefficients
-            P = (2 * (at - j) - 1) ** self._range(table.shape[1])
-            first, second = own.piece[j]
-            sides = [(int(own.lower[j]), P @ table[first])]
-            if second >= 0:
-                sides.append((int(own.upper[j]), P @ table[second]))
-            pairs.append(sides)
-        total: Array = None
-        for corner in cartesian(*pairs):
-            cell = 0
-            for (own_cell, _), n in zip(corner, part.n_cells):
-                cell = cell * n + own_cell
-            F = self._one(cell)  # (q_1, C q_2 ...)
-            X = corner[0][1].astype(F.dtype, copy=False) @ F
-            for _, r in reversed(corner[1:]):
-                X = X.reshape(-1, len(r)) @ r.astype(X.dtype, copy=False)
-            total = X if total is None else total + X
-        return np.asarray(total).reshape(-1)
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def _range(n: int) -> Integers:
-        return np.arange(n)
-
-
-def _asked(two: list[Bools], corner: Order) -> Integers | None:
-    """Points at which the upper cells of a corner contribute; None for all of them."""
-    up = [t for t, side in zip(two, corner) if side]
-    return np.flatnonzero(np.logical_and.reduce(up)) if up else None
-
-
-def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Integers) -> Floats:
-    """Products (m, C) of rows (m, q_k), sorted by region, with the factors of each region."""
-    m, (q, *rest) = len(rows[0]), factors.shape[1:]
-    F = factors.reshape(len(factors), q, math.prod(rest))
-    X = np.empty((m, F.shape[2]), F.dtype)
-    for seat, i, j in zip(seats, first.tolist(), [*first[1:].tolist(), m]):
-        np.dot(rows[0][i:j], F[seat], out=X[i:j])
-    return np.asarray(dot(X.reshape(1, m, *rest), [r[None] for r in rows[1:]])[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,20 +78,6 @@ class Evaluator:
             return self.blended.partials(x, orders)
         found = self.direct.partials(np.asarray(to_numpy(x)), orders)
         return list(found) if is_numpy(x) else [move(v, x) for v in found]
-
-
-def direct_sums(model: "Model") -> Direct | None:
-    """Direct sums of a field's function; None where it has none, or lies on another device."""
-    blended = model.blended
-    # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-    is_plain = is_on_host(blended.like) and blended.is_product
-    if not is_plain or blended.groups[0].model.basis is None:
-        return None
-    # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
-    if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):
-        return None
-    axes = intervals_of(model)
-    return None if axes is None else Direct(blended, axes)
 
 
 # --- what callers ask for ---------------------------------------------------------------------

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.point_values import DIRECT_MAX_POINTS, Direct, direct_sums
+from elmfield.field.tables.direct_sums import (
+    DENSE_MIN_POINTS,
+    DIRECT_MAX_POINTS,
+    Direct,
+    direct_sums,
+)
 from elmfield.field.tables.polynomials import Polynomials, exponents, n_terms
 from elmfield.field.tables.table import _rounding_weights, dropped, expanded
 from tests.support import close
@@ -332,6 +337,31 @@ ASKED = {
     "gradient": lambda field, x: field.gradient(x),
     "hessian": lambda field, x: field.hessian(x),
 }
+
+
+UNEVEN = np.cumsum(1 + 0.5 * np.sin(np.arange(40)))
+PLANES = {k: v for k, v in KINDS.items() if k != "oriented" and len(v[0]) > 1} | {
+    "uneven": ((40, 33), None, {"coords": [UNEVEN, np.arange(33.0)]}),
+}
+
+
+@pytest.mark.parametrize("kind", PLANES)
+def test_dense_points_are_summed_to_the_same(kind, rng):
+    """Along the first axis first, for all points of an interval: against sums over regions."""
+    shape, settings, options = PLANES[kind]
+    model = ef.fit(walk(rng, *shape), settings, **options).model
+    direct, N = model.direct, model.blended.partition.n_cells
+    n = max(DENSE_MIN_POINTS * N[0] * direct.axes[-1].count, DIRECT_MAX_POINTS + 1)
+    assert direct.is_dense(n) == (len(N) == 2)
+    assert not direct.is_dense(DIRECT_MAX_POINTS)
+    assert (kind == "uneven") == (direct.axes[0].per_step is not None)
+    if len(N) != 2:
+        return
+    x = rng.random((n, 2)) * np.subtract(model.shape, 1)
+    x[: n // 2, 0] *= 0.1  # most of them in one corner, and none in some cells
+    orders = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]
+    for a, one, other in zip(orders, direct.partials(x, orders), model.blended.partials(x, orders)):
+        close(one, other, 1e-12 * 100 ** sum(a))
 
 
 @pytest.mark.parametrize("kind", KINDS)

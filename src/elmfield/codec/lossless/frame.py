@@ -26,7 +26,8 @@ class Frame:
     """Blocks with what stands around them, (G, B, rows, columns).
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
-    stands its last sample. Rows above and below are never read (:meth:`Stencil.outside`).
+    stands its last sample; below a block stands, for every sample, the one to the left of it in the
+    last row. Rows above are never read (:meth:`Stencil.outside`).
 
     Parameters
     ----------
@@ -56,8 +57,9 @@ class Frame:
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
         inner[..., LEFT + hx :] = blocks[..., -1:]
-        rows = (np.arange(hy) < layout.heights[:, None]) & layout.filled[:, :, None]
-        return cls(Stencil.of(layout), samples, rows, first)
+        b, below = np.arange(B), ABOVE + layout.heights
+        samples[:, b, below, 1:] = samples[:, b, below - 1, :-1]
+        return cls(Stencil.of(layout), samples, _find_rows(layout), first)
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
         """Groups in order, and some of their blocks at a time."""
@@ -81,9 +83,8 @@ class Frame:
         for kind in range(stencil.n_kinds):
             windows = choose_windows(stencil, kind)
             X, target = self._within(windows, self.samples, stencil.samples)
-            for row, k, anchor in stencil.outside:
-                last = stencil.layout.heights[windows.block] - 1
-                down = (row if row >= 0 else last) - windows.row
+            for row, k, anchor in stencil.outside[:2]:
+                down = row - windows.row
                 n = np.flatnonzero((down >= 0) & (down < windows.shape[0]))
                 X[k[:, None], n, down[n]] = X[anchor[:, None], n, down[n]]
             found.append(_learn_predictors(X, target, stencil, stencil.present[kind]))
@@ -121,11 +122,9 @@ class Frame:
         for g, some in self._parts():
             K = int(stencil.used[g])
             near = np.stack(self._views(S, stencil.samples, g, some)[:K])
-            blocks, heights = np.arange(near.shape[1]), stencil.layout.heights[some]
-            for row, ks, anchor in stencil.outside:
-                at = np.minimum(heights - 1, row if row >= 0 else hy)
-                k = ks[:, None][ks < K]
-                near[k, blocks, at] = near[anchor[:, None][ks < K], blocks, at]
+            for row, ks, anchor in stencil.outside[: min(hy, 2)]:
+                k = ks[ks < K]
+                near[k, :, row] = near[anchor[: len(k)], :, row]
             guess = np.floor(np.tensordot(matrices[g, :, :K], near, 1))
             true = FRACTION * S[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx]
             away = np.minimum((guess - true) ** 2, wavefront.SQUARE_LIMIT)
@@ -169,16 +168,25 @@ class Frame:
                     energy[g, some] += gain * past
         return energy[self.rows].ravel()
 
-    def coding_order(self) -> NDArray[np.intp]:
-        """Return the numbers of samples, counted as (g, b, y, x), in the order of coding."""
-        layout, (G, B, _) = self.stencil.layout, self.rows.shape
-        full = np.zeros((G, B, *layout.block[2:]), np.intp)
-        full[self.rows] = 1 + np.arange(self.rows.sum() * full.shape[3]).reshape(-1, full.shape[3])
-        steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.intp)
-        for g in range(G):
-            layout.slant(steps, g)[...] = full[g].transpose(1, 2, 0)
-        flat = steps.ravel()
-        return flat[flat > 0] - 1
+
+@lru_cache(maxsize=4)
+def coding_order(layout: Layout) -> NDArray[np.intp]:
+    """Return the numbers of samples, counted as (g, b, y, x), in the order of coding."""
+    G, B, (hy, hx) = layout.n_groups, layout.n_blocks, layout.block[2:]
+    rows = _find_rows(layout)
+    full = np.zeros((G, B, hy, hx), np.intp)
+    full[rows] = 1 + np.arange(rows.sum() * hx).reshape(-1, hx)
+    steps = np.zeros((layout.n_steps, G, layout.n_lines, B), np.intp)
+    for g in range(G):
+        layout.slant(steps, g)[...] = full[g].transpose(1, 2, 0)
+    flat = steps.ravel()
+    return flat[flat > 0] - 1
+
+
+def _find_rows(layout: Layout) -> Bools:
+    """Return which rows of blocks lie in the array, (G, B, hy)."""
+    inside = np.arange(layout.block[2]) < layout.heights[:, None]
+    return np.asarray(inside & layout.filled[:, :, None])
 
 
 def choose_bins(energy: Floats) -> tuple[int, int]:
@@ -192,7 +200,7 @@ def choose_bins(energy: Floats) -> tuple[int, int]:
 # --- learning -------------------------------------------------------------------------------------
 
 LEARNED_SAMPLES = 16_000
-"""Samples to learn predictors from."""
+"""Samples to learn predictors from: of 10 000 a mask became 4 % larger, an eighth faster."""
 WINDOW_ROWS, WINDOW_COLUMNS = 4, 16
 PREDICTORS = 4
 ROUNDS = 4
@@ -245,13 +253,13 @@ def _learn_predictors(X: Floats, target: Floats, stencil: Stencil, present: Bool
         keep[anchor] = False
     shape, K = target.shape, int(keep.sum())
     weights = np.zeros((PREDICTORS, len(X)))
-    both = np.empty((K + 1, target.size))  # what predicts, and what is predicted
-    both[:-1] = changes[keep].reshape(K, -1)
-    both[-1] = (target - X[1]).ravel()
-    if K == 0 or not both[:-1].any():
+    both = np.empty((target.size, K + 1))  # what predicts, and what is predicted
+    both[:, :-1] = changes[keep].reshape(K, -1).T
+    both[:, -1] = (target - X[1]).ravel()
+    if K == 0 or not both[:, :-1].any():
         return weights
-    near = _sum_3x3(np.abs(_errors(_solve(both @ both.T), both)).reshape(shape)).ravel()
-    trusted = both / np.sqrt(near + 0.25 * near.mean() + 1e-9)
+    near = _sum_3x3(np.abs(_errors(_solve(both.T @ both), both)).reshape(shape)).ravel()
+    trusted = both / np.sqrt(near + 0.25 * near.mean() + 1e-9)[:, None]
     owner = _sort_by_direction(X)
     for rounds_left in reversed(range(ROUNDS)):
         fits = _fit_owners(trusted, owner)
@@ -264,17 +272,18 @@ def _learn_predictors(X: Floats, target: Floats, stencil: Stencil, present: Bool
 
 
 def _errors(fits: Floats, both: Floats) -> Floats:
-    """Return what fits, (..., K), leave of the last row by those before it."""
-    return np.asarray(np.concatenate([fits, np.full((*fits.shape[:-1], 1), -1.0)], axis=-1) @ both)
+    """Return what fits, (..., K), leave of the last column by those before it, (..., n)."""
+    signs = np.concatenate([fits, np.full((*fits.shape[:-1], 1), -1.0)], axis=-1)
+    return np.asarray(signs @ both.T)
 
 
 def _fit_owners(both: Floats, owner: Integers) -> Floats:
     """Return every predictor's fit to the samples it owns, (P, K)."""
     order = np.argsort(owner.astype(np.int8), kind="stable")
     ends = np.searchsorted(owner, np.arange(PREDICTORS + 1), sorter=order).tolist()
-    both = both.take(order, axis=1)
-    parts = [both[:, i:j] for i, j in pairwise(ends)]
-    return _solve(np.stack([part @ part.T for part in parts]))
+    both = both.take(order, axis=0)
+    parts = [both[i:j] for i, j in pairwise(ends)]
+    return _solve(np.stack([part.T @ part for part in parts]))
 
 
 def _sort_by_direction(X: Floats) -> Integers:
@@ -311,7 +320,8 @@ def _sum_3x3(values: Floats) -> Floats:
 
 def _choose_shift(X: Floats, target: Floats, weights: Floats) -> int:
     """Return the bits that weights need: rounding must stay well below the errors left."""
-    D, y = (X[:7] - X[1]).reshape(7, -1), (target - X[1]).ravel()
+    some = X[:7, ::4]
+    D, y = (some - some[1]).reshape(7, -1), (target[::4] - some[1]).ravel()
     left = np.abs(weights[:, :7] @ D - y).min(axis=0)
     changes, typical = np.sqrt(np.mean(D * D)) + 1e-9, max(float(np.median(left)), 0.5)
     return int(np.clip(np.ceil(np.log2(changes / typical)) + 5, 6, 12))

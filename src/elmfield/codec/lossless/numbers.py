@@ -129,6 +129,8 @@ def _choose_nicest(values: NDArray[np.floating], x: Floats, k: Floats) -> tuple[
         through = [0.0] if abs(middle) < 2.0**-30 * abs(step) else []
         for offset in [*through, *_near_numbers(middle)]:
             wrong = int(np.count_nonzero(on_lattice(offset, step, n.astype(np.int64), dtype) != v))
+            if not wrong:
+                return offset, step
             if wrong < fewest:
                 best, fewest = (offset, step), wrong
     return best

@@ -34,19 +34,13 @@ TOKEN_PRICE, TABLE_PRICE = 3 * 64, 8 * 64
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def find_tokens(z: Integers) -> tuple[Integers, Integers]:
-    """Return the token and number of raw bits of numbers 0 <= z < 2^35."""
-    if (most := int(z.max(initial=0))) < z.size:
-        token, raw = _tokens(np.arange(most + 1))
-        return token.take(z), raw.take(z)
-    return _tokens(z)
-
-
-def _tokens(z: Integers) -> tuple[Integers, Integers]:
+def find_tokens(z: Integers) -> Integers:
+    """Return the tokens of numbers 0 <= z < 2^35."""
+    if (n := int(z.max(initial=0)) + 1) < z.size:
+        return np.asarray(find_tokens(np.arange(n)).take(z), np.int64)
     length = np.frexp(z.astype(np.float64))[1].astype(np.int64)  # bits of z, exact below 2^53
-    raw = np.where(z < DIRECT, 0, length - 3)
-    large = DIRECT + 4 * (length - 5) + ((z >> raw) & 3)
-    return np.where(z < DIRECT, z, large), raw
+    large = DIRECT + 4 * (length - 5) + ((z >> np.maximum(length - 3, 0)) & 3)
+    return np.where(z < DIRECT, z, large)
 
 
 def _expand_tokens() -> tuple[Integers, Integers]:
@@ -63,57 +57,49 @@ LEAST, RAW = _expand_tokens()
 def cluster_contexts(counts: Integers) -> Integers:
     """Return the class of every context, (contexts,): they share a table where that saves bits.
 
-    Greedy: the pair of classes whose union is cheapest is merged while that pays. Prices are whole
-    numbers: the same on every machine.
+    Bins of expected errors are cut into runs, by dynamic programming: a run has one table, or one
+    for blends near whole numbers and one for the others. Prices are whole numbers: the same on
+    every machine. A bin that never occurred goes with the one before: damage may ask for it.
     """
-    used = np.flatnonzero(counts.sum(axis=1))
-    classes = np.zeros(len(counts), np.int64)
-    if not used.size:
-        return classes
-    h = np.ascontiguousarray(counts[used][:, : 1 + int(np.flatnonzero(counts.any(axis=0))[-1])])
-    few = max(0, int(h.sum()).bit_length() - COUNT_BITS)
-    h = np.maximum(h >> few, h > 0)
-    member = _merge_rows(h, _entropies(), TOKEN_PRICE >> few, TABLE_PRICE >> few)
-    _, classes[used] = np.unique(member, return_inverse=True)
-    # A context that never occurred goes with its neighbour: damage may ask for it.
-    return classes
+    n_tokens = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
+    h = counts[:, :n_tokens].reshape(BINS, 2, n_tokens)
+    there = h.any(axis=(1, 2))
+    few, n = max(0, int(h.sum()).bit_length() - COUNT_BITS), int(there.sum())
+    sums = np.zeros((n + 1, 2, n_tokens), np.int64)
+    np.cumsum(np.maximum(h[there] >> few, h[there] > 0), axis=0, out=sums[1:])
+    first, last = np.triu_indices(n)
+    run = sums[last + 1] - sums[first]
+    apart, together = _price(run, few).sum(axis=1), _price(run.sum(axis=1), few)
+    price, split = np.zeros((2, n, n + 1), np.int64)
+    price[first, last + 1] = np.minimum(apart, together)
+    split[first, last + 1] = apart < together
+    best, starts = np.zeros(n + 1, np.int64), [0]
+    for end in range(1, n + 1):
+        total = best[:end] + price[:end, end]
+        starts.append(int(total.argmin()))
+        best[end] = total.min()
+    classes, end, k = np.zeros((n, 2), np.int64), n, 0
+    while end:
+        start = starts[end]
+        classes[start:end] = k + np.arange(2) * split[start, end]
+        k += 1 + int(split[start, end])
+        end = start
+    place = np.maximum(np.cumsum(there) - 1, 0)
+    return np.asarray((k - 1 - classes[place]).ravel(), np.int64)
+
+
+def _price(h: Integers, few: int) -> Integers:
+    """Return the bits of counts (..., tokens) by their own entropy, and of writing their table."""
+    token, entropies, total = TOKEN_PRICE >> few, _entropies(TOKEN_PRICE >> few), h.sum(axis=-1)
+    found = entropies.take(total) - entropies.take(h, mode="clip").sum(axis=-1)
+    return np.asarray(found + (token + (TABLE_PRICE >> few)) * (total > 0), np.int64)
 
 
 @lru_cache(maxsize=1)
-def _entropies() -> Integers:
-    """Return ``n log2 n`` in 64ths of a bit."""
+def _entropies(token: int) -> Integers:
+    """Return ``n log2 n`` in 64ths of a bit, less the price of a token that occurs."""
     n = np.arange((1 << COUNT_BITS) + (1 << 14), dtype=np.float64)
-    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64)
-
-
-def _merge_rows(h: Integers, entropies: Integers, token: int, table: int) -> Integers:
-    """Return which row of counts every row is merged into."""
-
-    def cost(h: Integers) -> Integers:
-        """Return the bits of counts by their own entropy, and of writing their table."""
-        inner = entropies.take(h).sum(axis=1)
-        found = entropies.take(h.sum(axis=1)) - inner + token * (h > 0).sum(axis=1) + table
-        return np.asarray(found, np.int64)
-
-    h, n, never = h.copy(), len(h), np.iinfo(np.int64).max
-    own, alive, member = cost(h), np.ones(n, np.bool_), np.arange(n)
-    union = np.full((n, n), never)
-    for k, row in enumerate(h):  # the lower half is the upper one again
-        union[k, k + 1 :] = cost(h[k + 1 :] + row) - own[k] - own[k + 1 :]
-    union = np.minimum(union, union.T)
-    while True:
-        i, j = (int(k) for k in np.unravel_index(int(union.argmin()), union.shape))
-        if union[i, j] >= 0:
-            return member
-        h[i] += h[j]
-        own[i] = cost(h[i : i + 1])[0]
-        member[member == j] = i
-        alive[j] = False
-        others = np.flatnonzero(alive & (np.arange(n) != i))
-        row = np.full(n, never)
-        row[others] = cost(h[others] + h[i]) - own[others] - own[i]
-        union[j], union[:, j] = never, never
-        union[i], union[:, i] = row, row
+    return np.rint(64 * n * np.log2(np.maximum(n, 1.0))).astype(np.int64) - token * (n > 0)
 
 
 def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:

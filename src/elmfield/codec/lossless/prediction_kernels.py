@@ -1,8 +1,10 @@
-"""Compiled loops that decode a plane sample by sample, as `plane_coder` does by NumPy.
+"""Compiled loops that code a plane sample by sample, as `frame` and `plane_coder` do by NumPy.
 
-The arithmetic is that of `wavefront`, whole numbers in float64, in the same order of coding: the
-same samples both ways. Every table that loops look into was checked before (`plane_model`), and
-words are counted here. Imported only once compiled loops pay, because it imports the compiler.
+The arithmetic is that of `wavefront`, whole numbers in float64: the same bytes and samples both
+ways. The encoder knows all samples and predicts them row by row, the decoder step by step; guesses
+and blends are found by the same loops. Every table that loops look into was checked before
+(`plane_model`), and words are counted here. Imported only once compiled loops pay, because it
+imports the compiler.
 """
 
 from functools import lru_cache
@@ -12,22 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.ans import first_states, too_short, unfinished
+from elmfield.codec.lossless import wavefront
+from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_coder import Plane
 from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
-from elmfield.codec.lossless.wavefront import (
-    ABOVE,
-    BELOW,
-    BINS,
-    ERROR_LIMIT,
-    SQUARE_LIMIT,
-    Layout,
-    Stencil,
-    level_weights,
-)
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Stencil
 
-SHARES = level_weights()
+SHARES = wavefront.level_weights()
 DONE, TOO_SHORT, NO_END = 0, 1, 2
 """Results of `decode`: all samples, too few words, a lane that does not end as it should."""
 
@@ -44,11 +39,8 @@ class Blocks(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """How a plane is predicted, samples lying in [0, top], and its tokens are coded."""
+    """How tokens of a plane are coded."""
 
-    top: float
-    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
-    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
     gains: Floats  # (G, F + 1): weights of past errors
     lowest: int  # of the bins of expected errors
     coarse: int
@@ -57,11 +49,20 @@ class Coding(NamedTuple):
     entries: Integers
 
 
+class Predictors(NamedTuple):
+    """How samples of a plane are predicted, which lie in [0, top]."""
+
+    top: float
+    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
+    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
+
+
 class Neighbours(NamedTuple):
-    """Where neighbours lie: groups back, rows down, steps on (all 0 or less but for rows)."""
+    """Where neighbours lie: groups back, rows down, columns right, steps on."""
 
     back: Integers
     down: Integers
+    right: Integers
     on: Integers
 
 
@@ -119,6 +120,50 @@ def _blend(guess: Floats, at: int, past: Floats, n: int, out: Floats) -> None:
 
 
 @compiled
+def predict_rows(
+    samples: Floats,
+    blocks: Blocks,
+    near: Neighbours,
+    model: Predictors,
+    error: Floats,
+    z: Integers,
+    far: Bools,
+) -> None:
+    """Run `Frame.predict`: samples and errors are framed, (G, B, rows, columns)."""
+    G, B, H, W = samples.shape
+    numbers, errors, n, at = samples.reshape(-1), error.reshape(-1), blocks.width, 0
+    guess, past, blend = np.empty((4, n)), np.empty((4, n)), np.empty(n)
+    starts = np.empty(near.back.size, np.int64)
+    for g in range(G):
+        for b in range(B):
+            squares = np.zeros((2, 4, n + 2))  # of this row and the one above, with 0 at both ends
+            for y in range(blocks.rows[g, b]):
+                for k in range(model.used[g]):
+                    row = (max(g - near.back[k], 0) * B + b) * H + ABOVE + y + near.down[k]
+                    starts[k] = row * W + LEFT + near.right[k]
+                first = ((g * B + b) * H + ABOVE + y) * W + LEFT
+                _guess(numbers, starts, model.used[g], model.weights[min(y, 2), g], n, guess, 0)
+                true, left = numbers[first:][:n], errors[first:][:n]
+                for p in range(4):
+                    own, above = squares[y & 1, p], squares[1 - (y & 1), p]
+                    for j in range(n):
+                        away = guess[p, j] - 16.0 * true[j]
+                        own[j + 1] = min(away * away, wavefront.SQUARE_LIMIT)
+                    for j in range(n):
+                        past[p, j] = own[j] + above[j + 2] + above[j + 1] + above[j] + 256.0
+                _blend(guess, 0, past, n, blend)
+                for j in range(n):
+                    whole = np.floor((blend[j] + 8.0) / 16.0)
+                    rest = blend[j] - 16.0 * whole
+                    left[j] = min(abs(blend[j] - 16.0 * true[j]), wavefront.ERROR_LIMIT)
+                    residual = int(true[j] - min(max(whole, 0.0), model.top))
+                    residual = -residual if rest < 0.0 else residual
+                    z[at + j] = 2 * abs(residual) - (residual > 0)
+                    far[at + j] = abs(rest) >= 4.0
+                at += n
+
+
+@compiled
 def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -> None:
     """Add up the expected errors of n samples in a row, from past errors."""
     F = starts.size
@@ -133,20 +178,21 @@ def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -
 
 
 @compiled
-def _first(t: int, g: int, blocks: Blocks) -> int:
-    """Return the first row of a group that has a sample at step t."""
-    return max(0, int(blocks.spans[t, 0] - blocks.skew[g]))
-
-
-@compiled
-def _beyond(t: int, g: int, blocks: Blocks) -> int:
-    """Return the first row after it that has none."""
-    return min(blocks.height, int(blocks.spans[t, 1] - blocks.skew[g]))
+def _rows(t: int, g: int, blocks: Blocks) -> tuple[int, int]:
+    """Return the first row of a group that has a sample at step t, and the one after the last."""
+    low, high = blocks.spans[t] - blocks.skew[g]
+    return max(0, low), min(blocks.height, high)
 
 
 @compiled
 def _predict_step(
-    t: int, blocks: Blocks, near: Neighbours, past: Neighbours, model: Coding, wave: Wave
+    t: int,
+    blocks: Blocks,
+    near: Neighbours,
+    past: Neighbours,
+    predictors: Predictors,
+    model: Coding,
+    wave: Wave,
 ) -> None:
     """Find predictions and contexts of a step."""
     G, B = blocks.rows.shape
@@ -156,17 +202,17 @@ def _predict_step(
     starts, ago = np.empty(near.on.size, np.int64), np.empty(past.on.size, np.int64)
     bins = wave.energy.view(np.int64)
     for g in range(G):
-        low, high = _first(t, g, blocks), _beyond(t, g, blocks)
+        low, high = _rows(t, g, blocks)
         if low >= high:
             continue
         y = low
         while y < high:
             stop = y + 1 if y < 2 else high
-            for k in range(model.used[g]):
+            for k in range(predictors.used[g]):
                 place = ((t + near.on[k]) & turn) * size + max(g - near.back[k], 0) * group
                 starts[k] = place + (y + 2 + near.down[k]) * B
-            weights, lanes = model.weights[min(y, 2), g], (stop - y) * B
-            _guess(samples, starts, model.used[g], weights, lanes, guess, at + (y - low) * B)
+            weights, lanes = predictors.weights[min(y, 2), g], (stop - y) * B
+            _guess(samples, starts, predictors.used[g], weights, lanes, guess, at + (y - low) * B)
             y = stop
         lanes, here = (high - low) * B, g * group + (low + 2) * B
         for p in range(4):
@@ -182,7 +228,7 @@ def _predict_step(
         _expect(wave.errors, ago, model.gains[g], lanes, wave.energy)
         for j in range(lanes):
             rest = blend[at + j] - 16.0 * np.floor((blend[at + j] + 8.0) / 16.0)
-            level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), BINS - 1)
+            level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), wavefront.BINS - 1)
             wave.context[at + j] = 2 * level + (1 if abs(rest) >= 4.0 else 0)
         at += lanes
 
@@ -199,7 +245,8 @@ def _read_step(
     L, mask, end = states.size, (1 << TOKEN_BITS) - 1, words.size - 1
     n = i = lane = most = 0
     for g in range(G):
-        for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
+        low, high = _rows(t, g, blocks)
+        for y in range(low, high):
             for b in range(B):
                 if y < blocks.rows[g, b]:
                     x = states[lane]
@@ -239,7 +286,8 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
     group, turn = size // G, samples.size // size - 1
     now, n, i = (t & turn) * size, 0, 0
     for g in range(G):
-        for y in range(_first(t, g, blocks), _beyond(t, g, blocks)):
+        low, high = _rows(t, g, blocks)
+        for y in range(low, high):
             x = t - 2 * (y + blocks.skew[g])
             for b in range(B):
                 if y < blocks.rows[g, b]:
@@ -251,10 +299,10 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
                     samples[now + here] = value
                     if y == blocks.rows[g, b] - 1:  # below stands the sample to the left
                         samples[((t + 3) & turn) * size + here + B] = value
-                    errors[now + here] = min(abs(blend - 16.0 * value), ERROR_LIMIT)
+                    errors[now + here] = min(abs(blend - 16.0 * value), wavefront.ERROR_LIMIT)
                     for p in range(4):
                         away = wave.guess[p, i] - 16.0 * value
-                        squares[t & 3, p, here] = min(away * away, SQUARE_LIMIT)
+                        squares[t & 3, p, here] = min(away * away, wavefront.SQUARE_LIMIT)
                     out[g, b, y, x] = value
                     n += 1
                 i += 1
@@ -284,6 +332,7 @@ def decode(
     blocks: Blocks,
     near: Neighbours,
     past: Neighbours,
+    predictors: Predictors,
     model: Coding,
     wave: Wave,
     out: NDArray[np.int32],
@@ -294,11 +343,11 @@ def decode(
     """
     kept, word = states.size, 2 * states.size
     for t in range(len(blocks.spans)):
-        _predict_step(t, blocks, near, past, model, wave)
+        _predict_step(t, blocks, near, past, predictors, model, wave)
         word = _read_step(t, blocks, model, wave, states, words, word)
         if word >= words.size:
             return TOO_SHORT, word
-        _store_step(t, blocks, model.top, wave, out)
+        _store_step(t, blocks, predictors.top, wave, out)
         keep = blocks.later[t]
         if keep < kept:  # lanes that are not needed any more give their last word back
             word -= kept - keep
@@ -323,23 +372,23 @@ def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
     rows = np.ascontiguousarray(layout.heights * layout.filled, np.int64)
     found = []
     for runs, multiple in ((Stencil.of(layout).samples, 4), (Stencil.of(layout).errors, 1)):
-        each = [(r.back, r.dy, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
+        each = [(r.back, r.dy, r.dx + j, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
         each += [each[0]] * (-len(each) % multiple)
         found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
     height, width = layout.block[2:]
     return Blocks(rows, height, width, layout.skew, spans, layout.later), found[0], found[1]
 
 
-def _weights_by_row(model: Model, stencil: Stencil) -> Floats:
-    """Return weights of first, second and other rows, (3, G, P, K): above a block read anchors."""
+def _predictors(model: Model, stencil: Stencil) -> Predictors:
+    """Return predictors: those of the first two rows look at anchors instead of above a block."""
     inner = model.matrices(stencil)
-    out = np.stack([inner] * 3)
-    for row, ks, anchors in stencil.outside:
-        if row >= 0:
-            out[row][:, :, ks] = 0.0
-            for k, anchor in zip(ks, anchors, strict=True):
-                out[row, :, :, anchor] += inner[:, :, k]
-    return np.pad(out, [(0, 0)] * 3 + [(0, -out.shape[3] % 4)])
+    weights = np.stack([inner] * 3)
+    for row, ks, anchors in stencil.outside[:2]:
+        weights[row][:, :, ks] = 0.0
+        for k, anchor in zip(ks, anchors, strict=True):
+            weights[row, :, :, anchor] += inner[:, :, k]
+    weights = np.pad(weights, [(0, 0)] * 3 + [(0, -weights.shape[3] % 4)])
+    return Predictors(float(model.top), weights, -(-stencil.used // 4) * 4)
 
 
 def _wave(layout: Layout, farthest: int, first: int) -> Wave:
@@ -362,6 +411,16 @@ def _wave(layout: Layout, farthest: int, first: int) -> Wave:
     )
 
 
+def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
+    """Return what `Frame.predict` does."""
+    stencil = frame.stencil
+    blocks, near, _ = _geometry(stencil.layout)
+    error, n = np.zeros(frame.samples.shape), int(blocks.rows.sum()) * blocks.width
+    z, far = np.empty(n, np.int64), np.empty(n, np.bool_)
+    predict_rows(frame.samples, blocks, near, _predictors(model, stencil), error, z, far)
+    return error, z, far
+
+
 def decode_plane(plane: Plane) -> None:
     """Find the samples and the tail of a plane."""
     layout, stencil = plane.layout, Stencil.of(plane.layout)
@@ -369,9 +428,6 @@ def decode_plane(plane: Plane) -> None:
     model = Model.unpack(plane.header, stencil)
     tables, states = model.tables(), first_states(plane.words, layout.n_lanes(plane.halvings))
     known = Coding(
-        float(model.top),
-        _weights_by_row(model, stencil),
-        -(-stencil.used // 4) * 4,
         model.gains[stencil.kinds].astype(np.float64),
         model.lowest,
         model.coarse,
@@ -382,7 +438,8 @@ def decode_plane(plane: Plane) -> None:
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
     left = np.append(plane.words, np.uint16(0))
     wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
-    result, word = decode(left, states, blocks, near, past, known, wave, out)
+    predictors = _predictors(model, stencil)
+    result, word = decode(left, states, blocks, near, past, predictors, known, wave, out)
     if result != DONE:
         raise too_short() if result == TOO_SHORT else unfinished()
     plane.samples, plane.tail = layout.join(out), left[word:-1]
