@@ -97,44 +97,47 @@ def _look(
     Samples have four axes, those missing of length 1; `extent` is that of the known ones, `across`
     has 1 for axes across. The first and the last two of a row have neighbours of their own.
     """
-    pair, active, far, turn = terms[0], terms[1], terms[2], terms[3]
-    place, stride, base, rest = [0, 0, 0, 0], [1, 1, 1, 1], 0, row
+    place, stride, start, rest = [0, 0, 0, 0], [1, 1, 1, 1], 0, row
     for k in range(2, -1, -1):
         stride[k] = stride[k + 1] * extent[k + 1]
         size = n if k == axis else extent[k]
         place[k] = rest % size
-        base += stride[k] * place[k]
+        start += stride[k] * place[k]
         rest //= size
-    width, low = n if axis == 3 else extent[3], 0
-    n_across = across.sum()
+    width, low, sides = n if axis == 3 else extent[3], 0, 0.5 / max(across.sum(), 1)
     for high in (min(1, width), width - 2, width - 1, width):
         if high <= low:
             continue
-        place[3] = low
-        i, s, m = place[axis], stride[axis], extent[axis]
-        a = base + low
-        b, c, d = a + s * _beside(i, 1, m), a + s * _beside(i, -1, m), a + s * _beside(i, 2, m)
-        for j in range(high - low):
-            one, other = known[a + j], known[b + j]
-            both = one + other
-            away = known[c + j] + known[d + j] - both
-            pair[low + j], far[low + j], turn[low + j] = both, away, 0.0
-            size = sizes[a + j] + sizes[b + j]
-            active[low + j] = abs(away) + abs(one - other) + size + size
+        place[3], m = low, high - low
+        pair, active = terms[0, low:high], terms[1, low:high]
+        far, turn = terms[2, low:high], terms[3, low:high]
+        here = start + low
+        i, s, end = place[axis], stride[axis], extent[axis]
+        there = here + s * _beside(i, 1, end)
+        a, b = known[here:][:m], known[there:][:m]
+        c = known[here + s * _beside(i, -1, end) :][:m]
+        d = known[here + s * _beside(i, 2, end) :][:m]
+        e, f = sizes[here:][:m], sizes[there:][:m]
+        for j in range(m):
+            pair[j] = a[j] + b[j]
+            far[j] = c[j] + d[j] - pair[j]
+            active[j] = abs(far[j]) + abs(a[j] - b[j]) + 2.0 * (e[j] + f[j])
+        turn[:] = 0.0
         for k in range(4):
             if across[k]:
-                e = stride[k] * _beside(place[k], -1, extent[k])
-                f = stride[k] * _beside(place[k], 1, extent[k])
-                for j in range(high - low):
-                    ahead, behind = known[a + e + j] + known[b + e + j], known[a + f + j]
-                    turn[low + j] += ahead + (behind + known[b + f + j])
+                before = stride[k] * _beside(place[k], -1, extent[k])
+                behind = stride[k] * _beside(place[k], 1, extent[k])
+                a, b = known[here + before :][:m], known[there + before :][:m]
+                c, d = known[here + behind :][:m], known[there + behind :][:m]
+                for j in range(m):
+                    turn[j] += (a[j] + b[j]) + (c[j] + d[j])
+        if across.any():
+            for j in range(m):
+                turn[j] = turn[j] * sides - pair[j]
+                active[j] += abs(turn[j]) * 2.0
+        for j in range(m):
+            active[j] = active[j] * 0.25 + LEAST_ACTIVITY
         low = high
-    if n_across:
-        for j in range(width):
-            turn[j] = turn[j] * (0.5 / n_across) - pair[j]
-            active[j] += abs(turn[j]) * 2.0
-    for j in range(width):
-        active[j] = active[j] * 0.25 + LEAST_ACTIVITY
 
 
 @compiled
@@ -168,19 +171,20 @@ def predict(
     guess: Floats,
     classes: Symbols,
 ) -> None:
-    """Find guesses and classes of all new samples, (rows, width): the kind's first class, `least`,
-    and a level less `lowest`."""
+    """Find guesses of all new samples and their classes, (rows, width).
+
+    A class is the first of its kind, `least`, and a level less `lowest`.
+    """
     rows, width = guess.shape
     terms = np.empty((4, width))
-    bins = terms.view(np.int64)
+    pair, far, turn, bins = terms[0], terms[2], terms[3], terms[1].view(np.int64)
     for r in range(rows):
         _look(known, sizes, extent, axis, across, n, r, terms)
+        found, level = guess[r], classes[r]
         for j in range(width):
-            found = terms[0, j] * 0.5
-            found += terms[2, j] * far_weight
-            found += terms[3, j] * turn_weight
-            guess[r, j] = np.floor(found + 0.5)
-            classes[r, j] = least + min(max((bins[1, j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
+            found[j] = np.floor(pair[j] * 0.5 + far[j] * far_weight + turn[j] * turn_weight + 0.5)
+        for j in range(width):
+            level[j] = least + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
 
 
 @compiled
@@ -222,12 +226,12 @@ def add(
     guess: Floats,
     sizes: Floats,
 ) -> None:
-    """Run `interpolated.add`."""
+    """Run `interpolated.add`; one more sign stands behind the last."""
     n = 0
     for i in range(len(numbers)):
         number = np.int64(numbers[i])
         if is_last:
-            q = -number if number and signs[n] else number
+            q = number * (1 - 2 * signs[n])
             n += number != 0
         else:
             q = (number + 1) >> 1 if number & 1 else -(number >> 1)

@@ -307,7 +307,7 @@ def add(
     """Add what is left of samples to guesses; find sizes."""
     if is_last:
         there = np.flatnonzero(numbers)
-        numbers[there] *= 1 - 2 * signs.astype(np.int32)
+        numbers[there] *= 1 - 2 * signs[:-1].astype(np.int32)
         guess += numbers * unit
         return
     left = (numbers + 1) >> 1
@@ -406,7 +406,7 @@ class _Decoder(Coder):
             numbers[large] = v - 1
         if is_last:
             self.reader.finish_symbols()
-            signs = self.reader.raw(np.count_nonzero(numbers))
+            signs = np.append(self.reader.raw(np.count_nonzero(numbers)), np.uint8(0))
         _loops().add(numbers, signs, float(phase.unit), is_last, guess, sizes)
         return sizes
 
