@@ -229,7 +229,7 @@ def compile_loops() -> None:
     tiles = import_module("elmfield.codec")
     wave = np.sin(np.arange(9000, dtype=np.float32)).reshape(90, 100)
     for bound in (1e-2, None):  # LAST_LOOP is one of those without loss
-        tiles.unpack(tiles.pack(wave, max_error=bound))
+        tiles.unpack(tiles.pack(wave, max_error=bound, effort=1))
 
 
 def compiled(loop: F) -> F:

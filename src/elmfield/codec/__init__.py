@@ -43,7 +43,8 @@ Values = NDArray[np.generic]
 
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
 PART_SAMPLES, MAX_PARTS, PART_MULTIPLE = 1 << 18, 16, 16
-"""Samples of a part of a large array, at least, parts at most, and what parts are multiples of."""
+"""Samples of a part of a large array, at least, parts at most, of which there is an even number,
+and what parts are multiples of."""
 WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
 """NaN of other bits than usual may be signalling ones, which NumPy warns of."""
 
@@ -138,7 +139,7 @@ def _cut(values: Values, channel_axis: int | None) -> list[int]:
         return [n]
     if _is_one_number(values):  # nothing to share out, and each part has a head
         return [n]
-    count = min(MAX_PARTS, values.size // PART_SAMPLES)
+    count = min(MAX_PARTS, values.size // PART_SAMPLES // 2 * 2)
     each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
     return [*range(each, n, each), n]
 

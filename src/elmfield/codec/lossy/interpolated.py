@@ -34,11 +34,12 @@ USUAL_WEIGHTS = (-512, 0)
 """Those of the cubic through four samples in a row."""
 LEARNING_SAMPLES = 512
 """With fewer samples a phase has the usual weights."""
-LEARNED_SAMPLES, ORDER_SAMPLES = 1 << 13, 1 << 16
-"""Samples of a phase that weights are fitted to; samples from which the order of axes is chosen."""
-FINE_LEVELS = 2
-"""At this distance (as a power of two) and above steps are half as long: much is predicted from
-these few samples."""
+LEARNED_SAMPLES, SOME_ROWS, ORDER_SAMPLES = 1 << 12, 64, 1 << 16
+"""Samples of a phase that weights are fitted to, on so many rows; samples from which the order of
+axes is chosen."""
+FINE_LEVELS = 3
+"""In all but so many rounds of halving steps are half as long: much is predicted from these few
+samples."""
 ACTIVITY_LEVELS = 24
 LEAST_ACTIVITY = 8.0
 """Levels of what is expected, two to an octave, from an eighth of a step on."""
@@ -58,26 +59,34 @@ class Phase(NamedTuple):
 
     new: tuple[slice, ...]
     axis: int
-    across: tuple[int, ...]  # axes whose samples between are known at this distance
-    kind: int  # 0 for wide distances, 1 for neighbours, 2 for the last phase
+    across: tuple[int, ...]  # axes whose samples between are known
+    kind: int  # 0 at first, 1 in the last round, 2 for the last phase
     unit: int
 
 
 @lru_cache(maxsize=64)
 def phases(shape: tuple[int, ...], order: tuple[int, ...]) -> list[Phase]:
-    """Return the phases of an array, with its axes in some order."""
-    found = []
-    for level in reversed(range((max(shape) - 1).bit_length())):
-        s, across = 1 << level, list[int]()
-        for axis in order:
-            if s >= shape[axis]:
-                continue
-            at = [slice(0, None, s if k in across else 2 * s) for k in range(len(shape))]
-            at[axis] = slice(s, None, 2 * s)
-            unit = UNIT if level < FINE_LEVELS else UNIT // 2
-            found.append(Phase(tuple(at), axis, tuple(across), int(level == 0), unit))
-            across.append(axis)
-    return [*found[:-1], *(last._replace(kind=2) for last in found[-1:])]
+    """Return the phases of an array; `order` has its axes, four times their delays added.
+
+    The axes are halved in turn, a delayed one so many levels later, once both ends are known.
+    """
+    turns = [
+        (level - (delay if 2 << level < shape[axis] else 0), -place, axis, 1 << level)
+        for place, (delay, axis) in enumerate(divmod(code, 4) for code in order)
+        for level in range((shape[axis] - 1).bit_length())
+    ]
+    turns.sort(reverse=True)
+    gaps = [1 << (n - 1).bit_length() for n in shape]  # between known samples
+    done, found = dict[int, int](), []
+    for level, _, axis, s in turns:
+        across = [k for k, last in done.items() if k != axis and (last <= level or gaps[k] == 1)]
+        at = [slice(0, None, gap) for gap in gaps]
+        at[axis] = slice(s, None, 2 * s)
+        rounds = level - turns[-1][0]
+        unit = UNIT if rounds < FINE_LEVELS else UNIT // 2
+        found.append(Phase(tuple(at), axis, tuple(across), int(rounds == 0), unit))
+        gaps[axis], done[axis] = s, level
+    return [*found[:-1], *(p._replace(kind=2) for p in found[-1:])]
 
 
 class Coder(Protocol):
@@ -109,10 +118,15 @@ class Around:
     """Terms of new samples, from what is known around them: pair, activity, far and turn."""
 
     def __init__(self, known: Floats, sizes: Floats, phase: Phase, shape: tuple[int, ...]) -> None:
+        axis, rest = phase.axis, known.shape
+        self.n = len(range(*phase.new[axis].indices(shape[axis])))
+        if 1 < self.n == rest[axis]:  # the last has none behind it: the line goes on
+            low = (slice(None),) * axis
+            one, last = (known[(*low, slice(m - 1, m))] for m in (self.n - 1, self.n))
+            known = np.concatenate([known, 2 * last - one], axis)
+            sizes = np.concatenate([sizes, sizes[(*low, slice(-1, None))]], axis)
         self.known, self.sizes, self.phase = known, sizes, phase
-        n, rest = shape[phase.axis], known.shape
-        self.n = len(range(*phase.new[phase.axis].indices(n)))
-        self.shape = (*rest[: phase.axis], self.n, *rest[phase.axis + 1 :])
+        self.shape = (*rest[:axis], self.n, *rest[axis + 1 :])
 
     @cached_property
     def terms(self) -> list[Floats]:
@@ -332,7 +346,7 @@ class _Encoder(Coder):
         if own.size < LEARNING_SAMPLES:
             return USUAL_WEIGHTS, 0
         width, every = own.shape[-1], max(1, own.size // LEARNED_SAMPLES)
-        rows = min(own.size // width, max(1, every // 8))
+        rows = min(every, max(1, own.size // width // SOME_ROWS))
         columns = max(1, every // rows)
         pair, activity, *turns = (
             term[:, ::columns].reshape(-1) for term in around.some_terms(rows)
@@ -353,7 +367,7 @@ class _Encoder(Coder):
         """Round what is left, and write it."""
         n, is_last = len(guess), phase.kind == 2
         numbers, (tokens, signs), sizes = np.empty(n, np.int32), np.empty((2, n), "u1"), np.empty(n)
-        own = self.t[phase.new].reshape(-1)
+        own = np.ascontiguousarray(self.t[phase.new]).reshape(-1)
         arrays = numbers, tokens, signs, sizes
         n_signs, largest = _loops().subtract(own, guess, float(phase.unit), is_last, *arrays)
         if 2 * largest > LARGEST_NUMBER:
@@ -433,13 +447,20 @@ def _n_weights(shape: tuple[int, ...], order: tuple[int, ...]) -> int:
 
 
 def choose_order(x: Floats) -> tuple[int, ...]:
-    """Return the axes of samples, the smoothest last: half of the samples lie between along it."""
+    """Return the axes of samples, the smoothest last, and their delays as `phases` takes them.
+
+    Most samples lie between others along the last axis. It is delayed while samples at its
+    distances are nearer to a line than neighbours are along the roughest axis.
+    """
     every = max(1, round((x.size / ORDER_SAMPLES) ** (1 / max(1, x.ndim - 1))))
-    rough = []
+    rough = list[list[float]]()
     for k, n in enumerate(x.shape):
-        some = x[tuple(slice(None, None, 1 if j == k else every) for j in range(x.ndim))]
-        rough.append(float(np.abs(np.diff(some, 2, axis=k)).mean()) if n > 2 else 0.0)
-    return tuple(np.argsort(rough, kind="stable")[::-1].tolist())
+        some = np.moveaxis(x, k, 0)[(slice(None), *[slice(None, None, every)] * (x.ndim - 1))]
+        steps = [1 << level for level in range((n - 1).bit_length() - 1)]
+        rough.append([float(np.abs(np.diff(some[::s], 2, axis=0)).mean()) for s in steps] or [0.0])
+    order = np.argsort([r[0] for r in rough], kind="stable")[::-1].tolist()
+    top = rough[order[0]][0]
+    return tuple(k + 4 * max(0, sum(r < top for r in rough[k]) - 1) for k in order)
 
 
 def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
@@ -494,7 +515,7 @@ def unpack(data: bytes) -> Values:
     d, gaps = len(shape), reader.take(1)[0]
     order = tuple(reader.take(d))
     bad = head.dtype.kind == "b" or 0 in head.shape or C > 1 or gaps > (head.dtype.kind == "f")
-    if bad or sorted(order) != list(range(d)) or np.prod(shape) < 2:
+    if bad or sorted(code % 4 for code in order) != list(range(d)) or np.prod(shape) < 2:
         raise damaged("names an impossible dtype or shape")
     offset, step, first = reader.float(), reader.float(), reader.signed()
     if not (np.isfinite([offset, step]).all() and step > 0 and abs(first) < LARGEST_UNITS):
