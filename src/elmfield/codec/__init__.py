@@ -139,7 +139,7 @@ def _cut(values: Values, channel_axis: int | None) -> list[int]:
         return [n]
     if _is_one_number(values):  # nothing to share out, and each part has a head
         return [n]
-    count = min(MAX_PARTS, values.size // PART_SAMPLES // 2 * 2)
+    count = min(MAX_PARTS, 2 * round(values.size / PART_SAMPLES / 2))
     each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
     return [*range(each, n, each), n]
 

@@ -37,6 +37,7 @@ from elmfield.errors import StoreError
 
 Words = NDArray[np.uint16]
 Symbols = NDArray[np.uint8]
+Loop = Callable[..., int]
 Entries = NDArray[np.uint32]
 """``start * 2^16 + freq`` of symbols."""
 
@@ -160,8 +161,8 @@ class AdaptiveTables:
         if running.pays(0):
             from elmfield.codec import kernels
 
-            arrays = self.counts, self.seen, self.fresh, tables.entries, tables.slots
-            kernels.learn(*arrays, self.weight, self.limit, tables.bits)
+            arrays = self.seen, self.counts, self.fresh, tables.entries, tables.slots
+            kernels.learn(*arrays, np.array([self.weight, self.limit, tables.bits]))
             return
         self.seen *= self.weight
         self.counts += self.seen
@@ -224,14 +225,13 @@ def write_symbols(states: Integers, entries: Integers, words: Words, bits: int, 
     return at
 
 
-def _in_turn(loop: Callable[..., int], arrays: Sequence[NDArray[np.integer]], *rest: int) -> int:
+def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], bits: int, at: int) -> int:
     """Run a loop, compiled if that pays; Python reads a memoryview faster than an array."""
     if running.pays(0):
         from elmfield.codec import kernels
 
-        loop = {read_symbols: kernels.read, write_symbols: kernels.write}[loop]
-        return loop(*arrays, *rest)
-    return loop(*map(memoryview, arrays), *rest)
+        return kernels.IN_TURN[loop](*arrays, bits, at)
+    return loop(*(x.data for x in arrays), bits, at)
 
 
 def as_bytes(x: NDArray[np.integer]) -> Symbols:

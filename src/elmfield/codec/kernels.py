@@ -5,21 +5,18 @@ are the same both ways. Indices are not checked here: callers do. Imported only 
 pay, because it imports the compiler.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
-from elmfield.codec.ans import Entries, Symbols
-from elmfield.codec.lossy.interpolated import (
-    ACTIVITY_LEVELS,
-    DIRECT,
-    LARGEST_SIZE,
-    LEAST_ACTIVITY,
-)
+from elmfield.codec.ans import Entries, Loop, Symbols
+from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LEAST_ACTIVITY
 
-read, write = compiled(ans.read_symbols), compiled(ans.write_symbols)
+LOOPS: tuple[Loop, ...] = ans.read_symbols, ans.write_symbols
+IN_TURN = {loop: compiled(loop) for loop in LOOPS}
 
 
 @compiled
@@ -31,17 +28,15 @@ def count(classes: Symbols, symbols: Symbols, seen: Integers) -> None:
 
 @compiled
 def learn(
-    counts: Integers,
     seen: Integers,
+    counts: Integers,
     fresh: Integers,
     entries: Entries,
     slots: Symbols,
-    weight: int,
-    limit: int,
-    bits: int,
+    how: Integers,
 ) -> None:
     """Run `ans.AdaptiveTables._learn`."""
-    K, A = counts.shape
+    (K, A), (weight, limit, bits) = counts.shape, how
     for k in range(K):
         total, n, largest = 0, 0, 0
         for a in range(A):
@@ -75,6 +70,17 @@ def learn(
 # --- interpolation --------------------------------------------------------------------------------
 
 
+class Place(NamedTuple):
+    """Known samples, and where new ones lie between; all on four axes, some of length 1."""
+
+    known: Floats
+    sizes: Floats
+    extent: Integers  # of known samples
+    axis: int
+    across: Integers  # 1 for axes across
+    n: int  # new samples along the axis
+
+
 @compiled
 def _beside(i: int, by: int, n: int) -> int:
     """Return how far off the sample is that stands so many places on, or the last one there is."""
@@ -82,21 +88,12 @@ def _beside(i: int, by: int, n: int) -> int:
 
 
 @compiled
-def _look(
-    known: Floats,
-    sizes: Floats,
-    extent: Integers,
-    axis: int,
-    across: Integers,
-    n: int,
-    row: int,
-    terms: Floats,
-) -> None:
+def _look(given: Place, row: int, terms: Floats) -> None:
     """Fill in terms of a row of new samples: pair, activity, far and turn.
 
-    Samples have four axes, those missing of length 1; `extent` is that of the known ones, `across`
-    has 1 for axes across. The first and the last two of a row have neighbours of their own.
+    The first and the last two of a row have neighbours of their own.
     """
+    known, sizes, extent, axis, across, n = given
     place, stride, start, rest = [0, 0, 0, 0], [1, 1, 1, 1], 0, row
     for k in range(2, -1, -1):
         stride[k] = stride[k + 1] * extent[k + 1]
@@ -111,12 +108,16 @@ def _look(
         place[3], m = low, high - low
         pair, active = terms[0, low:high], terms[1, low:high]
         far, turn = terms[2, low:high], terms[3, low:high]
-        here = start + low
-        i, s, end = place[axis], stride[axis], extent[axis]
-        there = here + s * _beside(i, 1, end)
+        here, i, s, end = start + low, place[axis], stride[axis], extent[axis]
+        there, is_last = here + s * _beside(i, 1, end), 1 < end == n and i + 1 == end
         a, b = known[here:][:m], known[there:][:m]
         c = known[here + s * _beside(i, -1, end) :][:m]
         d = known[here + s * _beside(i, 2, end) :][:m]
+        if is_last:  # none stands behind it: a line goes on
+            b = 2.0 * a - c
+            d = b
+        elif 1 < end == n and i + 2 == end:
+            d = 2.0 * b - a
         e, f = sizes[here:][:m], sizes[there:][:m]
         for j in range(m):
             pair[j] = a[j] + b[j]
@@ -129,6 +130,9 @@ def _look(
                 behind = stride[k] * _beside(place[k], 1, extent[k])
                 a, b = known[here + before :][:m], known[there + before :][:m]
                 c, d = known[here + behind :][:m], known[there + behind :][:m]
+                if is_last:
+                    b = 2.0 * a - known[here + before - s :][:m]
+                    d = 2.0 * c - known[here + behind - s :][:m]
                 for j in range(m):
                     turn[j] += (a[j] + b[j]) + (c[j] + d[j])
         if across.any():
@@ -141,99 +145,21 @@ def _look(
 
 
 @compiled
-def look(
-    known: Floats,
-    sizes: Floats,
-    extent: Integers,
-    axis: int,
-    across: Integers,
-    n: int,
-    terms: NDArray[np.float64],
-    every: int,
-) -> None:
-    """Fill in terms of every so many rows, (rows, 4, width)."""
-    for r in range(len(terms)):
-        _look(known, sizes, extent, axis, across, n, r * every, terms[r])
-
-
-@compiled
 def predict(
-    known: Floats,
-    sizes: Floats,
-    extent: Integers,
-    axis: int,
-    across: Integers,
-    n: int,
-    far_weight: float,
-    turn_weight: float,
-    least: int,
-    lowest: int,
-    guess: Floats,
-    classes: Symbols,
+    given: Place, terms: Floats, rows: int, guess: Floats, classes: Symbols, how: Floats
 ) -> None:
-    """Find guesses of all new samples and their classes, (rows, width).
+    """Find terms of every so many rows, (rows, 4, width); or guesses and classes of all samples.
 
-    A class is the first of its kind, `least`, and a level less `lowest`.
+    `how` has the weights of far and turn, the first class of the kind, and the lowest level.
     """
-    rows, width = guess.shape
-    terms = np.empty((4, width))
-    pair, far, turn, bins = terms[0], terms[2], terms[3], terms[1].view(np.int64)
-    for r in range(rows):
-        _look(known, sizes, extent, axis, across, n, r, terms)
+    for r in range(len(terms) if rows else 0):
+        _look(given, r * rows, terms[r])
+    pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
+    first, lowest = int(how[2]), int(how[3])
+    for r in range(len(guess)):
+        _look(given, r, terms[0])
         found, level = guess[r], classes[r]
-        for j in range(width):
-            found[j] = np.floor(pair[j] * 0.5 + far[j] * far_weight + turn[j] * turn_weight + 0.5)
-        for j in range(width):
-            level[j] = least + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
-
-
-@compiled
-def subtract(
-    own: Floats,
-    guess: Floats,
-    unit: float,
-    is_last: bool,
-    numbers: NDArray[np.int32],
-    tokens: Symbols,
-    signs: Symbols,
-    sizes: Floats,
-) -> tuple[int, float]:
-    """Run `interpolated.subtract`; returns how many signs there are, and the largest number."""
-    n, largest = 0, 0.0
-    for i in range(len(own)):
-        left = np.rint((own[i] - guess[i]) * (1.0 / unit))
-        largest = max(largest, abs(left))
-        q = int(left)
-        if is_last:
-            number = abs(q)
-            signs[n] = q < 0
-            n += q != 0
-        else:
-            number = 2 * abs(q) - (q > 0)
-        numbers[i] = number
-        tokens[i] = min(number, DIRECT - 1)
-        guess[i] += left * unit
-        sizes[i] = min(abs(left * unit), LARGEST_SIZE)
-    return n, largest
-
-
-@compiled
-def add(
-    numbers: NDArray[np.int32],
-    signs: Symbols,
-    unit: float,
-    is_last: bool,
-    guess: Floats,
-    sizes: Floats,
-) -> None:
-    """Run `interpolated.add`; one more sign stands behind the last."""
-    n = 0
-    for i in range(len(numbers)):
-        number = np.int64(numbers[i])
-        if is_last:
-            q = number * (1 - 2 * signs[n])
-            n += number != 0
-        else:
-            q = (number + 1) >> 1 if number & 1 else -(number >> 1)
-        guess[i] += q * unit
-        sizes[i] = min(abs(q * unit), LARGEST_SIZE)
+        for j in range(len(found)):
+            found[j] = np.floor(pair[j] * 0.5 + far[j] * how[0] + turn[j] * how[1] + 0.5)
+        for j in range(len(found)):
+            level[j] = first + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)

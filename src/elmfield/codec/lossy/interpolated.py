@@ -9,11 +9,9 @@ Both ends do the same operations of float64, one at a time: the same numbers on 
 """
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -120,11 +118,6 @@ class Around:
     def __init__(self, known: Floats, sizes: Floats, phase: Phase, shape: tuple[int, ...]) -> None:
         axis, rest = phase.axis, known.shape
         self.n = len(range(*phase.new[axis].indices(shape[axis])))
-        if 1 < self.n == rest[axis]:  # the last has none behind it: the line goes on
-            low = (slice(None),) * axis
-            one, last = (known[(*low, slice(m - 1, m))] for m in (self.n - 1, self.n))
-            known = np.concatenate([known, 2 * last - one], axis)
-            sizes = np.concatenate([sizes, sizes[(*low, slice(-1, None))]], axis)
         self.known, self.sizes, self.phase = known, sizes, phase
         self.shape = (*rest[:axis], self.n, *rest[axis + 1 :])
 
@@ -132,14 +125,14 @@ class Around:
     def terms(self) -> list[Floats]:
         """The terms of all samples."""
         axis = self.phase.axis
-        a, b, c, d = _in_a_row(self.known, axis, self.n)
+        a, b, c, d = _in_a_row(self.known, axis, self.n, line=True)
         pair = a + b
         far = c + d
         far -= pair
         activity = np.abs(far)
         np.subtract(a, b, out=a)
         activity += np.abs(a, out=a)
-        left, right, *_ = _in_a_row(self.sizes, axis, self.n)
+        left, right, *_ = _in_a_row(self.sizes, axis, self.n, line=False)
         left += right
         left *= 2
         activity += left
@@ -176,44 +169,49 @@ class Around:
 class CompiledAround(Around):
     """The same by compiled loops."""
 
-    @cached_property
-    def _place(self) -> tuple[Floats, Floats, Integers, int, Integers, int]:
-        more, axis = 4 - len(self.shape), self.phase.axis
-        extent, across = np.ones(4, np.int64), np.zeros(4, np.int64)
+    def _run(
+        self, terms: Floats, rows: int, guess: Floats, classes: Symbols, *numbers: float
+    ) -> None:
+        from elmfield.codec import kernels
+
+        more, extent, across = 4 - len(self.shape), np.ones(4, np.int64), np.zeros(4, np.int64)
         extent[more:] = self.known.shape
         across[[more + k for k in self.phase.across]] = 1
-        known, sizes = self.known.reshape(-1), self.sizes.reshape(-1)
-        return known, sizes, extent, more + axis, across, self.n
+        known, sizes, axis = self.known.reshape(-1), self.sizes.reshape(-1), more + self.phase.axis
+        place = kernels.Place(known, sizes, extent, axis, across, self.n)
+        kernels.predict(place, terms, rows, guess, classes, np.array(numbers))
 
     def some_terms(self, rows: int) -> Floats:
         """Return the terms of every so many rows, (terms, rows, width)."""
-        from elmfield.codec import kernels
-
         width = self.shape[-1]
         terms = np.empty((-(-math.prod(self.shape) // (width * rows)), 4, width))
-        kernels.look(*self._place, terms, rows)
+        self._run(terms, rows, np.empty((0, 0)), np.empty((0, 0), np.uint8), 0.0, 0.0, 0.0, 0.0)
         return terms.transpose(1, 0, 2)[: 3 + bool(self.phase.across)]
 
     def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
         """Return guesses of all samples, and their classes."""
-        from elmfield.codec import kernels
-
         shape = math.prod(self.shape[:-1]), self.shape[-1]
         guess, classes = np.empty(shape), np.empty(shape, np.uint8)
         far, turn = (w / (2 * WEIGHT) for w in (*weights, 0)[:2])
         first = ACTIVITY_LEVELS * self.phase.kind
-        kernels.predict(*self._place, far, turn, first, LOWEST + shift, guess, classes)
+        self._run(np.empty((1, 4, shape[1])), 0, guess, classes, far, turn, first, LOWEST + shift)
         return guess, classes
 
 
 LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
 
 
-def _in_a_row(x: Floats, axis: int, n: int) -> list[Floats]:
-    """Return the samples before and after n places halfway, and those one further out."""
+def _in_a_row(x: Floats, axis: int, n: int, *, line: bool) -> list[Floats]:
+    """Return the samples before and after n places halfway, and those one further out.
+
+    Where the last place has none behind it, a line goes on; else, and elsewhere, the last repeats.
+    """
     m = x.shape[axis]
     around = np.take(x, np.clip(np.arange(-1, n + 2), 0, m - 1), axis=axis)
     low = (slice(None),) * axis
+    if line and 1 < m == n:
+        last = (*low, slice(m, m + 1))
+        around[(*low, slice(m + 1, None))] = 2 * around[last] - around[(*low, slice(m - 1, m))]
     found = [around[(*low, slice(o, o + n))] for o in range(4)]
     return [found[1].copy(), found[2], found[0], found[3]]
 
@@ -275,60 +273,18 @@ def _pieces(n: int) -> list[slice]:
     return [slice(a, a + size) for a in range(0, n, size)]
 
 
-def subtract(
-    own: Floats,
-    guess: Floats,
-    unit: float,
-    is_last: bool,
-    numbers: NDArray[np.int32],
-    tokens: Symbols,
-    signs: Symbols,
-    sizes: Floats,
-) -> tuple[int, float]:
-    """Round what is left of samples; find numbers, tokens but for large ones, sizes, signs.
-
-    Returns how many signs there are, and the largest number.
-    """
-    left = own - guess
-    left *= 1 / unit
-    np.rint(left, out=left)
-    np.abs(left, out=sizes)
-    largest = float(sizes.max(initial=0.0))
-    numbers[:] = sizes
-    found = np.zeros(0, np.uint8)
-    if is_last:
-        found = (left < 0).view(np.uint8)[numbers > 0]
-        signs[: len(found)] = found
-    else:
-        numbers += numbers
-        numbers -= left > 0
-    np.minimum(numbers, DIRECT - 1, out=tokens, casting="unsafe")
-    left *= unit
-    guess += left
-    sizes *= unit
-    np.minimum(sizes, LARGEST_SIZE, out=sizes)
-    return len(found), largest
+@lru_cache(maxsize=2)
+def _tokens(is_last: bool) -> Symbols:
+    """Return tokens of -31 to 31, wrapped; DIRECT - 1 for large numbers."""
+    q = np.append(np.arange(DIRECT), np.arange(1 - DIRECT, 0))
+    return np.minimum(abs(q) if is_last else 2 * abs(q) - (q > 0), DIRECT - 1).astype(np.uint8)
 
 
-def add(
-    numbers: NDArray[np.int32],
-    signs: Symbols,
-    unit: float,
-    is_last: bool,
-    guess: Floats,
-    sizes: Floats,
-) -> None:
-    """Add what is left of samples to guesses; find sizes."""
-    if is_last:
-        there = np.flatnonzero(numbers)
-        numbers[there] *= 1 - 2 * signs[:-1].astype(np.int32)
-        guess += numbers * unit
-        return
-    left = (numbers + 1) >> 1
-    np.negative(left, out=left, where=(numbers & 1) == 0)
-    np.multiply(left, unit, out=sizes)
-    guess += sizes
-    np.minimum(np.abs(sizes, out=sizes), LARGEST_SIZE, out=sizes)
+@lru_cache(maxsize=1)
+def _signed() -> Floats:
+    """Return what the tokens before the last phase stand for."""
+    number = np.arange(N_TOKENS)
+    return np.where(number & 1, (number + 1) >> 1, -(number >> 1)).astype(np.float64)
 
 
 @dataclass
@@ -365,28 +321,33 @@ class _Encoder(Coder):
 
     def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Round what is left, and write it."""
-        n, is_last = len(guess), phase.kind == 2
-        numbers, (tokens, signs), sizes = np.empty(n, np.int32), np.empty((2, n), "u1"), np.empty(n)
-        own = np.ascontiguousarray(self.t[phase.new]).reshape(-1)
-        arrays = numbers, tokens, signs, sizes
-        n_signs, largest = _loops().subtract(own, guess, float(phase.unit), is_last, *arrays)
-        if 2 * largest > LARGEST_NUMBER:
+        is_last = phase.kind == 2
+        left = self.t[phase.new].reshape(-1) - guess
+        left *= 1 / phase.unit
+        np.rint(left, out=left)
+        size = np.abs(left)
+        if 2 * float(size.max(initial=0.0)) > LARGEST_NUMBER:
             raise OverflowError
+        tokens = _tokens(is_last).take(np.clip(left, 1 - DIRECT, DIRECT - 1).astype(np.int8))
         if is_last:
-            self.writer.raw.append(signs[:n_signs])
+            self.writer.raw.append((left < 0)[tokens > 0].view(np.uint8))
         large = np.flatnonzero(tokens == DIRECT - 1)
         if large.size:
-            v = numbers[large] + 1
-            bits = np.frexp(v.astype(np.float64))[1] - 1
+            number = size[large] if is_last else 2 * size[large] - (left[large] > 0)
+            v = number.astype(np.int32) + 1
+            bits = np.frexp(number + 1)[1] - 1
             tokens[large] = DIRECT - 6 + bits
-        for some in _pieces(n):
+        for some in _pieces(len(tokens)):
             self.writer.symbols(self.tables, classes[some], tokens[some])
         for low in range(0, int(bits.max()) if large.size else 0, 8):
             some = np.clip(bits - low, 0, 8)
             part = (v >> low) & ((1 << some) - 1)
             entries = _raw_tables().entries
             self.writer.batches.append(entries.reshape(-1).take(some * 256 + part))
-        return sizes
+        left *= phase.unit
+        guess += left
+        size *= phase.unit
+        return np.minimum(size, LARGEST_SIZE, out=size)
 
 
 @dataclass
@@ -406,32 +367,25 @@ class _Decoder(Coder):
 
     def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Read what is left."""
-        n, is_last = len(guess), phase.kind == 2
-        numbers, signs, sizes = np.empty(n, np.int32), np.zeros(0, np.uint8), np.empty(n)
-        for some in _pieces(n):
-            numbers[some] = self.reader.symbols(self.tables, classes[some])
-        large = np.flatnonzero(numbers >= DIRECT - 1)
+        pieces = [self.reader.symbols(self.tables, classes[some]) for some in _pieces(len(classes))]
+        tokens = np.concatenate(pieces)
+        left = tokens.astype(np.float64) if phase.kind == 2 else _signed().take(tokens)
+        large = np.flatnonzero(tokens >= DIRECT - 1)
         if large.size:
-            bits = numbers[large] - (DIRECT - 6)
+            bits = tokens[large].astype(np.int32) - (DIRECT - 6)
             v = 1 << bits
             for low in range(0, int(bits.max()), 8):
                 part = self.reader.decode(_raw_tables(), np.clip(bits - low, 0, 8))
                 v += part.astype(np.int32) << low
-            numbers[large] = v - 1
-        if is_last:
+            left[large] = v - 1 if phase.kind == 2 else np.where(v & 1, -(v >> 1), v >> 1)
+        if phase.kind == 2:
             self.reader.finish_symbols()
-            signs = np.append(self.reader.raw(np.count_nonzero(numbers)), np.uint8(0))
-        _loops().add(numbers, signs, float(phase.unit), is_last, guess, sizes)
-        return sizes
-
-
-def _loops() -> ModuleType:
-    """Return where `subtract` and `add` are: compiled, if that pays."""
-    if running.pays(0):
-        from elmfield.codec import kernels
-
-        return kernels
-    return sys.modules[__name__]
+            there = left > 0
+            left[there] *= 1.0 - 2.0 * self.reader.raw(int(np.count_nonzero(there)))
+        left *= phase.unit
+        guess += left
+        size = np.abs(left, out=left)
+        return np.minimum(size, LARGEST_SIZE, out=size)
 
 
 # --- tiles ----------------------------------------------------------------------------------------
