@@ -28,8 +28,8 @@ from elmfield.codec.lossy.transform import UNIT
 
 WEIGHT = 4096
 """Weights count in 4096ths."""
-USUAL_WEIGHTS = (-512, 0)
-"""Those of the cubic through four samples in a row."""
+USUAL_WEIGHTS, USUAL_SHIFT = (-512, 0), 3
+"""Those of the cubic through four samples in a row, and the shift of levels that goes with them."""
 LEARNING_SAMPLES = 512
 """With fewer samples a phase has the usual weights."""
 LEARNED_SAMPLES, SOME_ROWS, ORDER_SAMPLES = 1 << 12, 64, 1 << 16
@@ -295,12 +295,16 @@ class _Encoder(Coder):
     writer: StreamWriter
     tables: AdaptiveTables
     learned: list[int]
+    fits: bool
 
     def settle(self, phase: Phase, around: Around) -> tuple[Sequence[int], int]:
         """Fit weights to some samples, rough places counting less; and the shift."""
         own = self.t[phase.new]
         if own.size < LEARNING_SAMPLES:
             return USUAL_WEIGHTS, 0
+        if not self.fits:
+            self.learned += [*USUAL_WEIGHTS[: 1 + bool(phase.across)], USUAL_SHIFT]
+            return USUAL_WEIGHTS, USUAL_SHIFT
         width, every = own.shape[-1], max(1, own.size // LEARNED_SAMPLES)
         rows = min(every, max(1, own.size // width // SOME_ROWS))
         columns = max(1, every // rows)
@@ -417,10 +421,11 @@ def choose_order(x: Floats) -> tuple[int, ...]:
     return tuple(k + 4 * max(0, sum(r < top for r in rough[k]) - 1) for k in order)
 
 
-def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
+def pack_interpolated(tile: PreparedTile, half: float, *, fits: bool = True) -> Coded | None:
     """Return a tile no sample of which is further off than `half`, before it has its dtype.
 
-    None where that takes too large numbers, or where there are several channels.
+    None where that takes too large numbers, or where there are several channels. Weights are
+    fitted, or the usual ones.
     """
     step, x = 2 * half * (1 - 2.0**-30), tile.x[0]
     if len(tile.x) > 1 or step < np.finfo(np.float64).tiny:
@@ -433,7 +438,7 @@ def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
     running.pays(t.size)
     order = choose_order(t)
     first = round(float(t.flat[0]))
-    encoder = _Encoder(t, StreamWriter(), _tables(), [])
+    encoder = _Encoder(t, StreamWriter(), _tables(), [], fits)
     try:
         units = walk(t.shape, order, float(first), encoder)
     except OverflowError:
