@@ -13,7 +13,7 @@ from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
 from elmfield.codec.ans import Entries, Loop, Symbols
-from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LEAST_ACTIVITY
+from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
 
 LOOPS: tuple[Loop, ...] = ans.read_symbols, ans.write_symbols
 IN_TURN = {loop: compiled(loop) for loop in LOOPS}
@@ -76,6 +76,8 @@ class Place(NamedTuple):
     known: Floats
     sizes: Floats
     extent: Integers  # of known samples
+    stride: Integers
+    place: Integers  # scratch space
     axis: int
     across: Integers  # 1 for axes across
     n: int  # new samples along the axis
@@ -93,10 +95,9 @@ def _look(given: Place, row: int, terms: Floats) -> None:
 
     The first and the last two of a row have neighbours of their own.
     """
-    known, sizes, extent, axis, across, n = given
-    place, stride, start, rest = [0, 0, 0, 0], [1, 1, 1, 1], 0, row
+    known, sizes, extent, stride, place, axis, across, n = given
+    start, rest = 0, row
     for k in range(2, -1, -1):
-        stride[k] = stride[k + 1] * extent[k + 1]
         size = n if k == axis else extent[k]
         place[k] = rest % size
         start += stride[k] * place[k]
@@ -155,11 +156,24 @@ def predict(
     for r in range(len(terms) if rows else 0):
         _look(given, r * rows, terms[r])
     pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
-    first, lowest = int(how[2]), int(how[3])
+    w, v, first, lowest = how[0], how[1], int(how[2]), int(how[3])
     for r in range(len(guess)):
         _look(given, r, terms[0])
         found, level = guess[r], classes[r]
         for j in range(len(found)):
-            found[j] = np.floor(pair[j] * 0.5 + far[j] * how[0] + turn[j] * how[1] + 0.5)
+            found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
         for j in range(len(found)):
             level[j] = first + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
+
+
+@compiled
+def add(left: Floats, signs: Symbols, has_signs: bool, unit: int, guess: Floats) -> None:
+    """Run `interpolated._add`; one more sign stands behind the last."""
+    n = 0
+    for j in range(len(left)):
+        value = left[j] * unit
+        if has_signs:
+            value *= 1.0 - 2.0 * signs[n]
+            n += left[j] > 0
+        guess[j] += value
+        left[j] = min(abs(value), LARGEST_SIZE)

@@ -174,11 +174,12 @@ class CompiledAround(Around):
     ) -> None:
         from elmfield.codec import kernels
 
-        more, extent, across = 4 - len(self.shape), np.ones(4, np.int64), np.zeros(4, np.int64)
-        extent[more:] = self.known.shape
+        more, across, at = 4 - len(self.shape), *np.zeros((2, 4), np.int64)
+        extent = np.array([1] * more + list(self.known.shape))
+        stride = np.append(np.cumprod(extent[:0:-1])[::-1], 1)
         across[[more + k for k in self.phase.across]] = 1
         known, sizes, axis = self.known.reshape(-1), self.sizes.reshape(-1), more + self.phase.axis
-        place = kernels.Place(known, sizes, extent, axis, across, self.n)
+        place = kernels.Place(known, sizes, extent, stride, at, axis, across, self.n)
         kernels.predict(place, terms, rows, guess, classes, np.array(numbers))
 
     def some_terms(self, rows: int) -> Floats:
@@ -348,10 +349,7 @@ class _Encoder(Coder):
             part = (v >> low) & ((1 << some) - 1)
             entries = _raw_tables().entries
             self.writer.batches.append(entries.reshape(-1).take(some * 256 + part))
-        left *= phase.unit
-        guess += left
-        size *= phase.unit
-        return np.minimum(size, LARGEST_SIZE, out=size)
+        return _add(left, None, phase.unit, guess)
 
 
 @dataclass
@@ -382,14 +380,26 @@ class _Decoder(Coder):
                 part = self.reader.decode(_raw_tables(), np.clip(bits - low, 0, 8))
                 v += part.astype(np.int32) << low
             left[large] = v - 1 if phase.kind == 2 else np.where(v & 1, -(v >> 1), v >> 1)
+        signs = None
         if phase.kind == 2:
             self.reader.finish_symbols()
-            there = left > 0
-            left[there] *= 1.0 - 2.0 * self.reader.raw(int(np.count_nonzero(there)))
-        left *= phase.unit
-        guess += left
-        size = np.abs(left, out=left)
-        return np.minimum(size, LARGEST_SIZE, out=size)
+            signs = self.reader.raw(int(np.count_nonzero(tokens)))
+        return _add(left, signs, phase.unit, guess)
+
+
+def _add(left: Floats, signs: Symbols | None, unit: int, guess: Floats) -> Floats:
+    """Add numbers of steps to guesses, in place; return their size. Signs are of those not 0."""
+    if running.pays(0):
+        from elmfield.codec import kernels
+
+        has_signs, some = signs is not None, np.zeros(1, np.uint8)
+        kernels.add(left, some if signs is None else np.append(signs, some), has_signs, unit, guess)
+        return left
+    if signs is not None:
+        left[left > 0] *= 1.0 - 2.0 * signs
+    left *= unit
+    guess += left
+    return np.minimum(np.abs(left, out=left), LARGEST_SIZE, out=left)
 
 
 # --- tiles ----------------------------------------------------------------------------------------
