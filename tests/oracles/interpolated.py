@@ -1,6 +1,5 @@
 """A decoder of interpolated tiles written from docs/codec.md alone, one number at a time."""
 
-import functools
 import math
 
 import numpy as np
@@ -35,39 +34,55 @@ class Uniform:
         """Nothing."""
 
 
-def phases(shape, order):
-    """Distance, axis and axes across of every phase."""
-    found, distance = [], 1
-    while 2 * distance < max(shape):
-        distance *= 2
-    while distance:
-        across = []
-        for axis in order:
-            if distance < shape[axis]:
-                found.append((distance, axis, tuple(across)))
-                across.append(axis)
-        distance //= 2
+def phases(shape, codes):
+    """Round, distance, axis, distances of known samples and axes across of every phase."""
+    turns = []
+    for place, code in enumerate(codes):
+        delay, axis = code // 4, code % 4
+        distance, number = 1, 0
+        while distance < shape[axis]:
+            late = delay if 2 * distance < shape[axis] else 0
+            turns.append((late - number, place, -distance, axis))
+            distance, number = 2 * distance, number + 1
+    known = [1 << (n - 1).bit_length() for n in shape]
+    last, found = {}, []
+    for number, _, distance, axis in sorted(turns):
+        across = [k for k in last if k != axis and (last[k] == number or known[k] == 1)]
+        found.append((max(turns)[0] - number, -distance, axis, tuple(known), across))
+        known[axis], last[axis] = -distance, number
     return found
 
 
-def places(shape, distance, axis, across):
+def places(shape, distance, axis, known):
     """The samples of a phase, in array order."""
     every = [
-        range(distance, n, 2 * distance)
-        if k == axis
-        else range(0, n, distance if k in across else 2 * distance)
+        range(distance, n, 2 * distance) if k == axis else range(0, n, known[k])
         for k, n in enumerate(shape)
     ]
     return [tuple(r[i] for r, i in zip(every, at)) for at in np.ndindex(*map(len, every))]
 
 
-def neighbour(shape, distance, axis, p, along, side=None, out=0):
-    """The place some distances along the axis and one across; the last known one instead."""
-    q, last = list(p), (shape[axis] - 1) // (2 * distance) * 2 * distance
-    q[axis] = min(max(p[axis] + along * distance, 0), last)
-    if side is not None and 0 <= q[side] + out * distance < shape[side]:
-        q[side] += out * distance
-    return tuple(q)
+class Neighbours:
+    """Values near the places of a phase, among those known before it."""
+
+    def __init__(self, values, shape, distance, axis, known):
+        self.values, self.shape, self.axis, self.known = values, shape, axis, known
+        self.distance, self.end = distance, (shape[axis] - 1) // (2 * distance) * 2 * distance
+        # a line goes on behind the last known one where the last new one stands there
+        self.more = self.end + distance < shape[axis] and self.end > 0
+
+    def __call__(self, p, along, side=None, out=0, line=True):
+        """The value some distances along the axis and one across; the last one instead."""
+        q, d = list(p), self.distance
+        if side is not None and 0 <= q[side] + out * self.known[side] < self.shape[side]:
+            q[side] += out * self.known[side]
+        q[self.axis] = min(max(p[self.axis] + along * d, 0), self.end + 2 * d * self.more)
+        if q[self.axis] <= self.end:
+            return self.values[tuple(q)]
+        q[self.axis] = self.end
+        last = self.values[tuple(q)]
+        q[self.axis] -= 2 * d
+        return 2 * last - self.values[tuple(q)] if line else last
 
 
 def unpack(data):
@@ -84,9 +99,9 @@ def unpack(data):
     steps = phases(long, order)
     learned = []
     for phase in steps:
-        n = len(places(long, *phase)) >= 512
+        n = len(places(long, *phase[1:4])) >= 512
         learned.append(
-            np.frombuffer(reader.take(2 * n * (2 + bool(phase[2]))), "<i2").tolist() if n else None
+            np.frombuffer(reader.take(2 * n * (2 + bool(phase[4]))), "<i2").tolist() if n else None
         )
     missing = unpack_exact(reader.take(reader.number())[1:]) if gaps else None
     stream, tables, uniform = (
@@ -96,22 +111,22 @@ def unpack(data):
     )
     x, sizes = {(0,) * len(long): float(first)}, {(0,) * len(long): 0.0}
     for number, (phase, told) in enumerate(zip(steps, learned, strict=True)):
-        distance, axis, across = phase
-        kind = 2 if number == len(steps) - 1 else int(distance == 1)
-        unit = 64 if distance < 4 else 32
+        rounds, distance, axis, known, across = phase
+        kind = 2 if number == len(steps) - 1 else int(rounds == 0)
+        unit = 64 if rounds < 3 else 32
         *weights, shift = told or (-512, *([0] if across else []), 0)
-        at = functools.partial(neighbour, long, distance, axis)
-        guesses, classes, where = [], [], places(long, *phase)
+        at, size = (Neighbours(v, long, distance, axis, known) for v in (x, sizes))
+        guesses, classes, where = [], [], places(long, distance, axis, known)
         for p in where:
-            a, b = x[at(p, -1)], x[at(p, 1)]
-            far = x[at(p, -3)] + x[at(p, 3)] - (a + b)
-            active = abs(far) + abs(a - b) + 2 * (sizes[at(p, -1)] + sizes[at(p, 1)])
+            a, b = at(p, -1), at(p, 1)
+            far = at(p, -3) + at(p, 3) - (a + b)
+            active = abs(far) + abs(a - b) + 2 * (size(p, -1) + size(p, 1, line=False))
             turns = [far]
             if across:
                 total = 0.0
                 for side in across:
                     for out in (-1, 1):
-                        total += x[at(p, -1, side, out)] + x[at(p, 1, side, out)]
+                        total += at(p, -1, side, out) + at(p, 1, side, out)
                 turns.append(total * (0.5 / len(across)) - (a + b))
                 active += 2 * abs(turns[1])
             active = active * 0.25 + 8

@@ -43,7 +43,8 @@ Values = NDArray[np.generic]
 
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
 PART_SAMPLES, MAX_PARTS, PART_MULTIPLE = 1 << 18, 16, 16
-"""Samples of a part of a large array, at least, parts at most, and what parts are multiples of."""
+"""Samples of a part of a large array, at least, parts at most, of which there is an even number,
+and what parts are multiples of."""
 WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
 """NaN of other bits than usual may be signalling ones, which NumPy warns of."""
 
@@ -101,8 +102,8 @@ def pack_decoded(
     check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
     tolerance = max_error if step is None else step
-    if len(arrays) == 1 and step is None and len(ends := _cut(arrays[0], channel_axis)) > 1:
-        axis = int(np.argmax(arrays[0].shape))
+    axis, ends = _cut(arrays[0], channel_axis) if len(arrays) == 1 and step is None else (0, [])
+    if ends:
 
         def pack_part(part: Values) -> tuple[bytes, Values]:
             (one,) = pack_decoded(
@@ -110,7 +111,7 @@ def pack_decoded(
             )
             return one
 
-        made = spread(pack_part, np.split(arrays[0], ends[:-1], axis))
+        made = spread(pack_part, np.split(arrays[0], ends, axis))
         whole = np.concatenate([values for _, values in made], axis)
         head = container.Head.of(whole, channel_axis)
         return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
@@ -130,17 +131,20 @@ def pack_decoded(
     return [next(without if is_exact else found) for is_exact in exact]
 
 
-def _cut(values: Values, channel_axis: int | None) -> list[int]:
-    """Return where the parts end that a large array is cut into: threads code them side by side."""
+def _cut(values: Values, channel_axis: int | None) -> tuple[int, list[int]]:
+    """Return where a large array is cut into parts, and along which axis: for threads side by side.
+
+    It is the first of the long axes, so that rows of samples stay long.
+    """
     n = max(values.shape, default=0)
-    axis = None if channel_axis is None else channel_axis % values.ndim
-    if values.size < 2 * PART_SAMPLES or (axis is not None and values.shape[axis] == n):
-        return [n]
-    if _is_one_number(values):  # nothing to share out, and each part has a head
-        return [n]
-    count = min(MAX_PARTS, values.size // PART_SAMPLES)
-    each = -(-n // count // PART_MULTIPLE) * PART_MULTIPLE
-    return [*range(each, n, each), n]
+    if values.size < 2 * PART_SAMPLES or _is_one_number(values):  # each part has a head
+        return 0, []
+    axis = next(k for k, m in enumerate(values.shape) if 2 * m >= n)
+    if channel_axis is not None and axis == channel_axis % values.ndim:
+        return 0, []
+    count = min(MAX_PARTS, 2 * round(values.size / PART_SAMPLES / 2))
+    each = -(-values.shape[axis] // count // PART_MULTIPLE) * PART_MULTIPLE
+    return axis, [*range(each, values.shape[axis], each)]
 
 
 def _is_one_number(values: Values) -> bool:

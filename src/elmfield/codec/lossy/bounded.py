@@ -87,7 +87,7 @@ def pack_bounded(
         return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    out = [_interpolate(one) for one in bounded]
+    out = [_interpolate(one, effort) for one in bounded]
     places = [
         _round_to_lattice(one) if _wants_lattice(one, made, effort) else None
         for one, made in zip(bounded, out)
@@ -102,7 +102,7 @@ def pack_bounded(
     ]
 
 
-def _interpolate(one: BoundedTile) -> Coded | None:
+def _interpolate(one: BoundedTile, effort: int) -> Coded | None:
     """Return a tile of floats by interpolation; None where that is not for it.
 
     Whole numbers are better off on a lattice, and so are samples many of which are 0: it comes back
@@ -111,7 +111,7 @@ def _interpolate(one: BoundedTile) -> Coded | None:
     x = one.tile.x
     if one.half <= 0 or one.values.dtype.kind != "f" or 32 * np.count_nonzero(x) < 31 * x.size:
         return None
-    made = pack_interpolated(one.tile, one.half)
+    made = pack_interpolated(one.tile, one.half, fits=effort > 1)
     return made if made is not None and one.keeps(one.tile.head.arrange(made[1])) else None
 
 

@@ -8,16 +8,18 @@ so no loop has to be compiled. ``docs/codec.md`` says how the bytes are laid out
 Both ends do the same operations of float64, one at a time: the same numbers on every machine.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import running
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import AdaptiveTables, Tables
+from elmfield.codec.ans import AdaptiveTables, Symbols, Tables
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
 from elmfield.codec.lossy.coder import TABLE_BITS, StreamReader, StreamWriter
 from elmfield.codec.lossy.lossy_tile import Values, read_missing, round_samples
@@ -26,15 +28,16 @@ from elmfield.codec.lossy.transform import UNIT
 
 WEIGHT = 4096
 """Weights count in 4096ths."""
-USUAL_WEIGHTS = (-512, 0)
-"""Those of the cubic through four samples in a row."""
+USUAL_WEIGHTS, USUAL_SHIFT = (-512, 0), 3
+"""Those of the cubic through four samples in a row, and the shift of levels that goes with them."""
 LEARNING_SAMPLES = 512
 """With fewer samples a phase has the usual weights."""
-LEARNED_SAMPLES, ORDER_SAMPLES = 1 << 13, 1 << 16
-"""Samples of a phase that weights are fitted to; samples from which the order of axes is chosen."""
-FINE_LEVELS = 2
-"""At this distance (as a power of two) and above steps are half as long: much is predicted from
-these few samples."""
+LEARNED_SAMPLES, SOME_ROWS, ORDER_SAMPLES = 1 << 12, 64, 1 << 16
+"""Samples of a phase that weights are fitted to, on so many rows; samples from which the order of
+axes is chosen."""
+FINE_LEVELS = 3
+"""In all but so many rounds of halving steps are half as long: much is predicted from these few
+samples."""
 ACTIVITY_LEVELS = 24
 LEAST_ACTIVITY = 8.0
 """Levels of what is expected, two to an octave, from an eighth of a step on."""
@@ -45,6 +48,8 @@ PIECE_SYMBOLS, MAX_PIECES = 1 << 14, 24
 """Tables learn after so many symbols of a phase, or more where it would be too often."""
 LARGEST_NUMBER = (1 << 24) - 2
 LARGEST_UNITS = 2.0**36
+LARGEST_SIZE = 1000.0 * UNIT
+"""What was added to a guess counts as no more than this, in units, where more is expected."""
 
 
 class Phase(NamedTuple):
@@ -52,98 +57,162 @@ class Phase(NamedTuple):
 
     new: tuple[slice, ...]
     axis: int
-    across: tuple[int, ...]  # axes whose samples between are known at this distance
-    kind: int  # 0 for wide distances, 1 for neighbours, 2 for the last phase
+    across: tuple[int, ...]  # axes whose samples between are known
+    kind: int  # 0 at first, 1 in the last round, 2 for the last phase
     unit: int
 
 
 @lru_cache(maxsize=64)
 def phases(shape: tuple[int, ...], order: tuple[int, ...]) -> list[Phase]:
-    """Return the phases of an array, with its axes in some order."""
-    found = []
-    for level in reversed(range((max(shape) - 1).bit_length())):
-        s, across = 1 << level, list[int]()
-        for axis in order:
-            if s >= shape[axis]:
-                continue
-            at = [slice(0, None, s if k in across else 2 * s) for k in range(len(shape))]
-            at[axis] = slice(s, None, 2 * s)
-            unit = UNIT if level < FINE_LEVELS else UNIT // 2
-            found.append(Phase(tuple(at), axis, tuple(across), int(level == 0), unit))
-            across.append(axis)
-    return [*found[:-1], *(last._replace(kind=2) for last in found[-1:])]
+    """Return the phases of an array; `order` has its axes, four times their delays added.
+
+    The axes are halved in turn, a delayed one so many levels later, once both ends are known.
+    """
+    turns = [
+        (level - (delay if 2 << level < shape[axis] else 0), -place, axis, 1 << level)
+        for place, (delay, axis) in enumerate(divmod(code, 4) for code in order)
+        for level in range((shape[axis] - 1).bit_length())
+    ]
+    turns.sort(reverse=True)
+    gaps = [1 << (n - 1).bit_length() for n in shape]  # between known samples
+    done, found = dict[int, int](), []
+    for level, _, axis, s in turns:
+        across = [k for k, last in done.items() if k != axis and (last <= level or gaps[k] == 1)]
+        at = [slice(0, None, gap) for gap in gaps]
+        at[axis] = slice(s, None, 2 * s)
+        rounds = level - turns[-1][0]
+        unit = UNIT if rounds < FINE_LEVELS else UNIT // 2
+        found.append(Phase(tuple(at), axis, tuple(across), int(rounds == 0), unit))
+        gaps[axis], done[axis] = s, level
+    return [*found[:-1], *(p._replace(kind=2) for p in found[-1:])]
 
 
 class Coder(Protocol):
     """What is done in a phase: by an encoder, and by a decoder."""
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Return the weights of a phase."""
+    def settle(self, phase: Phase, around: "Around") -> tuple[Sequence[int], int]:
+        """Return the weights of a phase, and by how much its levels are shifted."""
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
-        """Return what is left of its samples, in whole steps."""
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
+        """Add to guesses, in place, what is left of samples; return its size."""
 
 
 def walk(shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: Coder) -> Floats:
     """Return all samples in units, as `coder` finds them phase by phase."""
     known = np.full((1,) * len(shape), first)
     sizes = np.zeros(known.shape)
+    kind = CompiledAround if running.pays(0) else Around
     for phase in phases(shape, order):
-        axis = phase.axis
-        n = len(range(*phase.new[axis].indices(shape[axis])))
-        a, b, c, d = _in_a_row(known, axis, n)
+        around = kind(known, sizes, phase, shape)
+        guess, classes = around.predict(*coder.settle(phase, around))
+        size = coder.numbers(phase, guess.reshape(-1), classes.reshape(-1))
+        known = _interleave(known, guess.reshape(around.shape), phase.axis)
+        if phase.kind < 2:
+            sizes = _interleave(sizes, size.reshape(around.shape), phase.axis)
+    return known
+
+
+class Around:
+    """Terms of new samples, from what is known around them: pair, activity, far and turn."""
+
+    def __init__(self, known: Floats, sizes: Floats, phase: Phase, shape: tuple[int, ...]) -> None:
+        axis, rest = phase.axis, known.shape
+        self.n = len(range(*phase.new[axis].indices(shape[axis])))
+        self.known, self.sizes, self.phase = known, sizes, phase
+        self.shape = (*rest[:axis], self.n, *rest[axis + 1 :])
+
+    @cached_property
+    def terms(self) -> list[Floats]:
+        """The terms of all samples."""
+        axis = self.phase.axis
+        a, b, c, d = _in_a_row(self.known, axis, self.n, line=True)
         pair = a + b
         far = c + d
         far -= pair
-        turns = [far]
         activity = np.abs(far)
         np.subtract(a, b, out=a)
         activity += np.abs(a, out=a)
-        left, right, *_ = _in_a_row(sizes, axis, n)
+        left, right, *_ = _in_a_row(self.sizes, axis, self.n, line=False)
         left += right
+        left *= 2
         activity += left
-        activity += left
-        if phase.across:
-            sides = np.add.reduce([_neighbour_sums(pair, k) for k in phase.across])
-            sides *= 0.5 / len(phase.across)
+        turns = []
+        if self.phase.across:
+            sides = np.add.reduce([_neighbour_sums(pair, k) for k in self.phase.across])
+            sides *= 0.5 / len(self.phase.across)
             sides -= pair
             turns.append(sides)
             activity += np.abs(sides) * 2
         activity *= 0.25
         activity += LEAST_ACTIVITY
+        return [pair, activity, far, *turns]
+
+    def some_terms(self, rows: int) -> Floats:
+        """Return the terms of every so many rows, (terms, rows, width)."""
+        return np.stack([term.reshape(-1, self.shape[-1])[::rows] for term in self.terms])
+
+    def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+        """Return guesses of all samples, and their classes."""
+        pair, activity, *turns = self.terms
         guess = pair * 0.5
-        for weight, turn in zip(coder.weights(phase, pair, turns), turns):
-            if weight:
-                guess += turn * (weight / (2 * WEIGHT))
+        for weight, turn in zip(weights, turns):
+            guess += turn * (weight / (2 * WEIGHT))
         guess += 0.5
         np.floor(guess, out=guess)
-        left = coder.numbers(phase, guess, activity)
-        left *= phase.unit
-        guess += left
-        known = _interleave(known, guess, axis)
-        if phase.kind < 2:
-            sizes = _interleave(sizes, np.minimum(np.abs(left, out=left), 1000.0 * UNIT), axis)
-    return known
+        level = activity.view(np.int64) >> 51
+        level -= LOWEST + shift
+        np.clip(level, 0, ACTIVITY_LEVELS - 1, out=level)
+        level += ACTIVITY_LEVELS * self.phase.kind
+        return guess, level.astype(np.uint8)
 
 
-def _classes(activity: Floats, phase: Phase, shift: int) -> Integers:
-    """Return classes of samples by what is expected, (n,): two to an octave, from `shift` on."""
-    found: Integers = activity.reshape(-1).view(np.int64) >> 51
-    found -= _LOWEST + shift
-    np.maximum(found, 0, out=found)
-    np.minimum(found, ACTIVITY_LEVELS - 1, out=found)
-    found += ACTIVITY_LEVELS * phase.kind
-    return found
+class CompiledAround(Around):
+    """The same by compiled loops."""
+
+    def _run(
+        self, terms: Floats, rows: int, guess: Floats, classes: Symbols, *numbers: float
+    ) -> None:
+        from elmfield.codec import kernels
+
+        more, across, at = 4 - len(self.shape), *np.zeros((2, 4), np.int64)
+        extent = np.array([1] * more + list(self.known.shape))
+        stride = np.append(np.cumprod(extent[:0:-1])[::-1], 1)
+        across[[more + k for k in self.phase.across]] = 1
+        known, sizes, axis = self.known.reshape(-1), self.sizes.reshape(-1), more + self.phase.axis
+        place = kernels.Place(known, sizes, extent, stride, at, axis, across, self.n)
+        kernels.predict(place, terms, rows, guess, classes, np.array(numbers))
+
+    def some_terms(self, rows: int) -> Floats:
+        """Return the terms of every so many rows, (terms, rows, width)."""
+        width = self.shape[-1]
+        terms = np.empty((-(-math.prod(self.shape) // (width * rows)), 4, width))
+        self._run(terms, rows, np.empty((0, 0)), np.empty((0, 0), np.uint8), 0.0, 0.0, 0.0, 0.0)
+        return terms.transpose(1, 0, 2)[: 3 + bool(self.phase.across)]
+
+    def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+        """Return guesses of all samples, and their classes."""
+        shape = math.prod(self.shape[:-1]), self.shape[-1]
+        guess, classes = np.empty(shape), np.empty(shape, np.uint8)
+        far, turn = (w / (2 * WEIGHT) for w in (*weights, 0)[:2])
+        first = ACTIVITY_LEVELS * self.phase.kind
+        self._run(np.empty((1, 4, shape[1])), 0, guess, classes, far, turn, first, LOWEST + shift)
+        return guess, classes
 
 
-_LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
+LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
 
 
-def _in_a_row(x: Floats, axis: int, n: int) -> list[Floats]:
-    """Return the samples before and after n places halfway, and those one further out."""
+def _in_a_row(x: Floats, axis: int, n: int, *, line: bool) -> list[Floats]:
+    """Return the samples before and after n places halfway, and those one further out.
+
+    Where the last place has none behind it, a line goes on; else, and elsewhere, the last repeats.
+    """
     m = x.shape[axis]
     around = np.take(x, np.clip(np.arange(-1, n + 2), 0, m - 1), axis=axis)
     low = (slice(None),) * axis
+    if line and 1 < m == n:
+        last = (*low, slice(m, m + 1))
+        around[(*low, slice(m + 1, None))] = 2 * around[last] - around[(*low, slice(m - 1, m))]
     found = [around[(*low, slice(o, o + n))] for o in range(4)]
     return [found[1].copy(), found[2], found[0], found[3]]
 
@@ -205,7 +274,18 @@ def _pieces(n: int) -> list[slice]:
     return [slice(a, a + size) for a in range(0, n, size)]
 
 
-_DIRECT_TOKENS = np.append(np.arange(DIRECT - 1), np.uint8(255)).astype(np.uint8)
+@lru_cache(maxsize=2)
+def _tokens(is_last: bool) -> Symbols:
+    """Return tokens of -31 to 31, wrapped; DIRECT - 1 for large numbers."""
+    q = np.append(np.arange(DIRECT), np.arange(1 - DIRECT, 0))
+    return np.minimum(abs(q) if is_last else 2 * abs(q) - (q > 0), DIRECT - 1).astype(np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _signed() -> Floats:
+    """Return what the tokens before the last phase stand for."""
+    number = np.arange(N_TOKENS)
+    return np.where(number & 1, (number + 1) >> 1, -(number >> 1)).astype(np.float64)
 
 
 @dataclass
@@ -216,59 +296,60 @@ class _Encoder(Coder):
     writer: StreamWriter
     tables: AdaptiveTables
     learned: list[int]
+    fits: bool
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Fit weights to some samples; rough places count less."""
+    def settle(self, phase: Phase, around: Around) -> tuple[Sequence[int], int]:
+        """Fit weights to some samples, rough places counting less; and the shift."""
         own = self.t[phase.new]
         if own.size < LEARNING_SAMPLES:
-            return USUAL_WEIGHTS
-        some = slice(None, None, max(1, own.size // LEARNED_SAMPLES))
-        X = np.stack([turn.reshape(-1)[some] * 0.5 for turn in turns])
-        y = own.reshape(-1)[some] - 0.5 * pair.reshape(-1)[some]
+            return USUAL_WEIGHTS, 0
+        if not self.fits:
+            self.learned += [*USUAL_WEIGHTS[: 1 + bool(phase.across)], USUAL_SHIFT]
+            return USUAL_WEIGHTS, USUAL_SHIFT
+        width, every = own.shape[-1], max(1, own.size // LEARNED_SAMPLES)
+        rows = min(every, max(1, own.size // width // SOME_ROWS))
+        columns = max(1, every // rows)
+        pair, activity, *turns = (
+            term[:, ::columns].reshape(-1) for term in around.some_terms(rows)
+        )
+        X = np.stack(turns) * 0.5
+        y = own.reshape(-1, width)[::rows, ::columns].reshape(-1) - 0.5 * pair
         trusted = X / (np.abs(X).sum(axis=0) + UNIT / 2)
         W = np.linalg.solve(trusted @ X.T + 1e-3 * np.eye(len(X)), trusted @ y)
         whole = np.clip(np.rint(np.nan_to_num(W) * WEIGHT), -32767, 32767)
-        found = [int(w) for w in whole]
-        self.learned += found
-        return found
+        size = np.abs(y - (whole / WEIGHT) @ X).mean() / phase.unit
+        found = 2 * np.log2(activity.mean() / (2 * UNIT * size + 1e-3))
+        shift = int(np.clip(np.rint(found), -64, 64))
+        weights = [int(w) for w in whole]
+        self.learned += [*weights, shift]
+        return weights, shift
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Round what is left, and write it."""
-        left = self.t[phase.new] - guess
+        is_last = phase.kind == 2
+        left = self.t[phase.new].reshape(-1) - guess
         left *= 1 / phase.unit
-        shift = 0
-        if left.size >= LEARNING_SAMPLES:
-            some = slice(None, None, max(1, left.size // LEARNED_SAMPLES))
-            size = np.abs(left.reshape(-1)[some]).mean()
-            found = 2 * np.log2(activity.reshape(-1)[some].mean() / (2 * UNIT * size + 1e-3))
-            shift = int(np.clip(np.rint(found), -64, 64))
-            self.learned.append(shift)
-        classes = _classes(activity, phase, shift)
         np.rint(left, out=left)
-        flat = left.reshape(-1)
-        size = np.abs(flat)
-        if float(size.max(initial=0.0)) * 2 > LARGEST_NUMBER:
+        size = np.abs(left)
+        if 2 * float(size.max(initial=0.0)) > LARGEST_NUMBER:
             raise OverflowError
-        number = size.astype(np.int32)
-        if phase.kind == 2:
-            self.writer.raw.append((flat < 0).astype(np.uint8)[number > 0])
-        else:
-            number += number
-            number -= flat > 0
-        tokens = _DIRECT_TOKENS.take(number, mode="clip")
-        large = np.flatnonzero(tokens == 255)
+        tokens = _tokens(is_last).take(np.clip(left, 1 - DIRECT, DIRECT - 1).astype(np.int8))
+        if is_last:
+            self.writer.raw.append((left < 0)[tokens > 0].view(np.uint8))
+        large = np.flatnonzero(tokens == DIRECT - 1)
         if large.size:
-            v = number[large] + 1
-            bits = np.frexp(v.astype(np.float64))[1] - 1
+            number = size[large] if is_last else 2 * size[large] - (left[large] > 0)
+            v = number.astype(np.int32) + 1
+            bits = np.frexp(number + 1)[1] - 1
             tokens[large] = DIRECT - 6 + bits
         for some in _pieces(len(tokens)):
             self.writer.symbols(self.tables, classes[some], tokens[some])
-        for low in range(0, int(bits.max(initial=0)) if large.size else 0, 8):
+        for low in range(0, int(bits.max()) if large.size else 0, 8):
             some = np.clip(bits - low, 0, 8)
             part = (v >> low) & ((1 << some) - 1)
             entries = _raw_tables().entries
             self.writer.batches.append(entries.reshape(-1).take(some * 256 + part))
-        return left
+        return _add(left, None, phase.unit, guess)
 
 
 @dataclass
@@ -279,35 +360,46 @@ class _Decoder(Coder):
     tables: AdaptiveTables
     learned: list[int]
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Take the next weights."""
-        if pair.size < LEARNING_SAMPLES:
-            return USUAL_WEIGHTS
-        return [self.learned.pop(0) for _ in turns]
+    def settle(self, phase: Phase, around: Around) -> tuple[Sequence[int], int]:
+        """Take the next weights, and the shift."""
+        if math.prod(around.shape) < LEARNING_SAMPLES:
+            return USUAL_WEIGHTS, 0
+        weights = [self.learned.pop(0) for _ in range(1 + bool(phase.across))]
+        return weights, self.learned.pop(0)
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Read what is left."""
-        shift = self.learned.pop(0) if guess.size >= LEARNING_SAMPLES else 0
-        classes = _classes(activity, phase, shift)
-        number = np.empty(classes.size, np.int32)
-        for some in _pieces(classes.size):
-            number[some] = self.reader.symbols(self.tables, classes[some])
-        large = np.flatnonzero(number >= DIRECT - 1)
+        pieces = [self.reader.symbols(self.tables, classes[some]) for some in _pieces(len(classes))]
+        tokens = np.concatenate(pieces)
+        left = tokens.astype(np.float64) if phase.kind == 2 else _signed().take(tokens)
+        large = np.flatnonzero(tokens >= DIRECT - 1)
         if large.size:
-            bits = number[large] - (DIRECT - 6)
+            bits = tokens[large].astype(np.int32) - (DIRECT - 6)
             v = 1 << bits
             for low in range(0, int(bits.max()), 8):
                 part = self.reader.decode(_raw_tables(), np.clip(bits - low, 0, 8))
                 v += part.astype(np.int32) << low
-            number[large] = v - 1
+            left[large] = v - 1 if phase.kind == 2 else np.where(v & 1, -(v >> 1), v >> 1)
+        signs = None
         if phase.kind == 2:
             self.reader.finish_symbols()
-            there = np.flatnonzero(number)
-            number[there] *= 1 - 2 * self.reader.raw(len(there)).astype(np.int32)
-            return number.reshape(guess.shape).astype(np.float64)
-        left = (number + 1) >> 1
-        np.negative(left, out=left, where=(number & 1) == 0)
-        return left.reshape(guess.shape).astype(np.float64)
+            signs = self.reader.raw(int(np.count_nonzero(tokens)))
+        return _add(left, signs, phase.unit, guess)
+
+
+def _add(left: Floats, signs: Symbols | None, unit: int, guess: Floats) -> Floats:
+    """Add numbers of steps to guesses, in place; return their size. Signs are of those not 0."""
+    if running.pays(0):
+        from elmfield.codec import kernels
+
+        has_signs, some = signs is not None, np.zeros(1, np.uint8)
+        kernels.add(left, some if signs is None else np.append(signs, some), has_signs, unit, guess)
+        return left
+    if signs is not None:
+        left[left > 0] *= 1.0 - 2.0 * signs
+    left *= unit
+    guess += left
+    return np.minimum(np.abs(left, out=left), LARGEST_SIZE, out=left)
 
 
 # --- tiles ----------------------------------------------------------------------------------------
@@ -323,19 +415,27 @@ def _n_weights(shape: tuple[int, ...], order: tuple[int, ...]) -> int:
 
 
 def choose_order(x: Floats) -> tuple[int, ...]:
-    """Return the axes of samples, the smoothest last: half of the samples lie between along it."""
+    """Return the axes of samples, the smoothest last, and their delays as `phases` takes them.
+
+    Most samples lie between others along the last axis. It is delayed while samples at its
+    distances are nearer to a line than neighbours are along the roughest axis.
+    """
     every = max(1, round((x.size / ORDER_SAMPLES) ** (1 / max(1, x.ndim - 1))))
-    rough = []
+    rough = list[list[float]]()
     for k, n in enumerate(x.shape):
-        some = x[tuple(slice(None, None, 1 if j == k else every) for j in range(x.ndim))]
-        rough.append(float(np.abs(np.diff(some, 2, axis=k)).mean()) if n > 2 else 0.0)
-    return tuple(np.argsort(rough, kind="stable")[::-1].tolist())
+        some = np.moveaxis(x, k, 0)[(slice(None), *[slice(None, None, every)] * (x.ndim - 1))]
+        steps = [1 << level for level in range((n - 1).bit_length() - 1)]
+        rough.append([float(np.abs(np.diff(some[::s], 2, axis=0)).mean()) for s in steps] or [0.0])
+    order = np.argsort([r[0] for r in rough], kind="stable")[::-1].tolist()
+    top = rough[order[0]][0]
+    return tuple(k + 4 * max(0, sum(r < top for r in rough[k]) - 1) for k in order)
 
 
-def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
+def pack_interpolated(tile: PreparedTile, half: float, *, fits: bool = True) -> Coded | None:
     """Return a tile no sample of which is further off than `half`, before it has its dtype.
 
-    None where that takes too large numbers, or where there are several channels.
+    None where that takes too large numbers, or where there are several channels. Weights are
+    fitted, or the usual ones.
     """
     step, x = 2 * half * (1 - 2.0**-30), tile.x[0]
     if len(tile.x) > 1 or step < np.finfo(np.float64).tiny:
@@ -345,9 +445,10 @@ def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
     t *= UNIT
     if not float(np.abs(t).max()) < LARGEST_UNITS:
         return None
+    running.pays(t.size)
     order = choose_order(t)
     first = round(float(t.flat[0]))
-    encoder = _Encoder(t, StreamWriter(), _tables(), [])
+    encoder = _Encoder(t, StreamWriter(), _tables(), [], fits)
     try:
         units = walk(t.shape, order, float(first), encoder)
     except OverflowError:
@@ -383,13 +484,14 @@ def unpack(data: bytes) -> Values:
     d, gaps = len(shape), reader.take(1)[0]
     order = tuple(reader.take(d))
     bad = head.dtype.kind == "b" or 0 in head.shape or C > 1 or gaps > (head.dtype.kind == "f")
-    if bad or sorted(order) != list(range(d)) or np.prod(shape) < 2:
+    if bad or sorted(code % 4 for code in order) != list(range(d)) or np.prod(shape) < 2:
         raise damaged("names an impossible dtype or shape")
     offset, step, first = reader.float(), reader.float(), reader.signed()
     if not (np.isfinite([offset, step]).all() and step > 0 and abs(first) < LARGEST_UNITS):
         raise damaged("has an impossible step")
     learned = reader.array("<i2", _n_weights(tuple(shape), order)).tolist()
     missing = read_missing(reader.take(reader.number()), head.spread) if gaps else None
+    running.pays(math.prod(shape))
     decoder = _Decoder(StreamReader(reader.rest()), _tables(), learned)
     units = walk(tuple(shape), order, float(first), decoder)
     return _finish(units[None], head, offset, step, missing)

@@ -1,0 +1,179 @@
+"""Compiled loops of the entropy coder and of interpolation: what NumPy does, a sample at a time.
+
+Arithmetic is that of the NumPy functions they stand for, in the same order, so bytes and samples
+are the same both ways. Indices are not checked here: callers do. Imported only once compiled loops
+pay, because it imports the compiler.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elmfield._array.running import compiled
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec import ans
+from elmfield.codec.ans import Entries, Loop, Symbols
+from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
+
+LOOPS: tuple[Loop, ...] = ans.read_symbols, ans.write_symbols
+IN_TURN = {loop: compiled(loop) for loop in LOOPS}
+
+
+@compiled
+def count(classes: Symbols, symbols: Symbols, seen: Integers) -> None:
+    """Count symbols by class."""
+    for i in range(len(symbols)):
+        seen[classes[i], symbols[i]] += 1
+
+
+@compiled
+def learn(
+    seen: Integers,
+    counts: Integers,
+    fresh: Integers,
+    entries: Entries,
+    slots: Symbols,
+    how: Integers,
+) -> None:
+    """Run `ans.AdaptiveTables._learn`."""
+    (K, A), (weight, limit, bits) = counts.shape, how
+    for k in range(K):
+        total, n, largest = 0, 0, 0
+        for a in range(A):
+            counts[k, a] += weight * seen[k, a]
+            fresh[k] += weight * seen[k, a]
+            seen[k, a] = 0
+            total += counts[k, a]
+        while total > limit:
+            total = 0
+            for a in range(A):
+                counts[k, a] = (counts[k, a] + 1) >> 1
+                total += counts[k, a]
+        if fresh[k] == 0 or 8 * fresh[k] < total:
+            continue
+        fresh[k] = 0
+        for a in range(A):
+            n += counts[k, a] > 0
+            largest = a if counts[k, a] > counts[k, largest] else largest
+        room, start = (1 << bits) - n, 0
+        rest = room
+        for a in range(A):
+            rest -= counts[k, a] * room // max(total, 1)
+        for a in range(A):
+            freq = counts[k, a] * room // max(total, 1) + (counts[k, a] > 0)
+            freq += rest if a == largest else 0
+            entries[k, a] = start << 16 | freq
+            slots[k, start : start + freq] = a
+            start += freq
+
+
+# --- interpolation --------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Known samples, and where new ones lie between; all on four axes, some of length 1."""
+
+    known: Floats
+    sizes: Floats
+    extent: Integers  # of known samples
+    stride: Integers
+    place: Integers  # scratch space
+    axis: int
+    across: Integers  # 1 for axes across
+    n: int  # new samples along the axis
+
+
+@compiled
+def _beside(i: int, by: int, n: int) -> int:
+    """Return how far off the sample is that stands so many places on, or the last one there is."""
+    return min(max(i + by, 0), n - 1) - i
+
+
+@compiled
+def _look(given: Place, row: int, terms: Floats) -> None:
+    """Fill in terms of a row of new samples: pair, activity, far and turn.
+
+    The first and the last two of a row have neighbours of their own.
+    """
+    known, sizes, extent, stride, place, axis, across, n = given
+    start, rest = 0, row
+    for k in range(2, -1, -1):
+        size = n if k == axis else extent[k]
+        place[k] = rest % size
+        start += stride[k] * place[k]
+        rest //= size
+    width, low, sides = n if axis == 3 else extent[3], 0, 0.5 / max(across.sum(), 1)
+    for high in (min(1, width), width - 2, width - 1, width):
+        if high <= low:
+            continue
+        place[3], m = low, high - low
+        pair, active = terms[0, low:high], terms[1, low:high]
+        far, turn = terms[2, low:high], terms[3, low:high]
+        here, i, s, end = start + low, place[axis], stride[axis], extent[axis]
+        there, is_last = here + s * _beside(i, 1, end), 1 < end == n and i + 1 == end
+        a, b = known[here:][:m], known[there:][:m]
+        c = known[here + s * _beside(i, -1, end) :][:m]
+        d = known[here + s * _beside(i, 2, end) :][:m]
+        if is_last:  # none stands behind it: a line goes on
+            b = 2.0 * a - c
+            d = b
+        elif 1 < end == n and i + 2 == end:
+            d = 2.0 * b - a
+        e, f = sizes[here:][:m], sizes[there:][:m]
+        for j in range(m):
+            pair[j] = a[j] + b[j]
+            far[j] = c[j] + d[j] - pair[j]
+            active[j] = abs(far[j]) + abs(a[j] - b[j]) + 2.0 * (e[j] + f[j])
+        turn[:] = 0.0
+        for k in range(4):
+            if across[k]:
+                before = stride[k] * _beside(place[k], -1, extent[k])
+                behind = stride[k] * _beside(place[k], 1, extent[k])
+                a, b = known[here + before :][:m], known[there + before :][:m]
+                c, d = known[here + behind :][:m], known[there + behind :][:m]
+                if is_last:
+                    b = 2.0 * a - known[here + before - s :][:m]
+                    d = 2.0 * c - known[here + behind - s :][:m]
+                for j in range(m):
+                    turn[j] += (a[j] + b[j]) + (c[j] + d[j])
+        if across.any():
+            for j in range(m):
+                turn[j] = turn[j] * sides - pair[j]
+                active[j] += abs(turn[j]) * 2.0
+        for j in range(m):
+            active[j] = active[j] * 0.25 + LEAST_ACTIVITY
+        low = high
+
+
+@compiled
+def predict(
+    given: Place, terms: Floats, rows: int, guess: Floats, classes: Symbols, how: Floats
+) -> None:
+    """Find terms of every so many rows, (rows, 4, width); or guesses and classes of all samples.
+
+    `how` has the weights of far and turn, the first class of the kind, and the lowest level.
+    """
+    for r in range(len(terms) if rows else 0):
+        _look(given, r * rows, terms[r])
+    pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
+    w, v, first, lowest = how[0], how[1], int(how[2]), int(how[3])
+    for r in range(len(guess)):
+        _look(given, r, terms[0])
+        found, level = guess[r], classes[r]
+        for j in range(len(found)):
+            found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
+        for j in range(len(found)):
+            level[j] = first + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
+
+
+@compiled
+def add(left: Floats, signs: Symbols, has_signs: bool, unit: int, guess: Floats) -> None:
+    """Run `interpolated._add`; one more sign stands behind the last."""
+    n = 0
+    for j in range(len(left)):
+        value = left[j] * unit
+        if has_signs:
+            value *= 1.0 - 2.0 * signs[n]
+            n += left[j] > 0
+        guess[j] += value
+        left[j] = min(abs(value), LARGEST_SIZE)
