@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.running import pays
 from elmfield.codec import ans
 from elmfield.codec.ans import AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small, load_prior
+from elmfield.codec.lossy.contexts import BatchCoder, BoxWalk, Counts, Places, Prior, Small, load_prior
 
 Array = NDArray[Any]
 
@@ -204,7 +205,36 @@ def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return sums
 
 
-class _Encoder(BatchCoder):
+Singles = NDArray[np.float32]
+
+
+class Coder(BatchCoder):
+    """What compiled loops are given of a coder, and give it back."""
+
+    tables: tuple[AdaptiveTables, AdaptiveTables] | None = None
+    reader: StreamReader | None = None
+    x = left = np.zeros((0, 0), np.float32)
+    bits = error = np.zeros(0, np.float32)
+    last = np.zeros(0, np.intp)
+    q = np.zeros((0, 0), np.int32)
+
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take entries of symbols, ends of their batches; places, values and widths of raw bits."""
+
+
+def code_boxes(walk: BoxWalk, prior: Prior, coder: Coder) -> None:
+    """Run a walk through boxes: by compiled loops where these pay."""
+    if pays(0):
+        from elmfield.codec.lossy import box_loops
+
+        box_loops.run(walk, prior, coder)
+    else:
+        walk.run(prior, coder)
+
+
+class _Encoder(Coder):
     """What pricing and writing share.
 
     Parameters
@@ -215,7 +245,7 @@ class _Encoder(BatchCoder):
         The last diagonal worth coding.
     """
 
-    def __init__(self, prior: Prior, x: NDArray[np.float32], last: Places) -> None:
+    def __init__(self, prior: Prior, x: Singles, last: Places) -> None:
         self.x, self.last = x, last
         self.costs, self.flag_costs = prior.costs, prior.flag_costs
 
@@ -276,7 +306,8 @@ class Quantiser(_Encoder):
         writer: StreamWriter,
     ) -> None:
         super().__init__(prior, x, last)
-        (self.tokens, self.flags), self.writer = tables, writer
+        self.tables, self.writer = tables, writer
+        (self.tokens, self.flags) = tables
         self.q = np.zeros(x.shape, np.int32)
         self._raw: list[NDArray[np.uint8]] = []
 
@@ -296,6 +327,13 @@ class Quantiser(_Encoder):
         if wide.size:
             self._raw.append(pack_bits(q.ravel()[wide] - bases, widths))
         return seen
+
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take the entries of symbols, and raw bits."""
+        self.writer.batches += [entries[a:b] for a, b in pairwise([0, *ends.tolist()])]
+        self._raw.append(pack_bits(value, width))
 
     def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
         """Write raw bits: low bits, then signs of what is not 0, in the order of rows.
@@ -317,12 +355,17 @@ class Quantiser(_Encoder):
         return np.where(negative, -self.q, self.q), np.asarray(mean, np.float64)
 
 
-class MagnitudeReader(BatchCoder):
+class MagnitudeReader(Coder):
     """Reads magnitudes in the order of a walk."""
 
-    def __init__(self, tables: tuple[AdaptiveTables, AdaptiveTables], reader: StreamReader) -> None:
-        (self.tokens, self.flags), self.reader = tables, reader
-        self._wide: list[tuple[tuple[Places, Places], Counts, Counts]] = []
+    reader: StreamReader
+
+    def __init__(
+        self, tables: tuple[AdaptiveTables, AdaptiveTables], reader: StreamReader, n_boxes: int
+    ) -> None:
+        self.tables, self.reader, self.n_boxes = tables, reader, n_boxes
+        (self.tokens, self.flags) = tables
+        self._wide: list[tuple[Places, NDArray[np.integer], Counts]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on, as it was written."""
@@ -334,16 +377,22 @@ class MagnitudeReader(BatchCoder):
         wide, widths, bases, seen = _find_wide(classes, tokens)
         if wide.size:
             i, j = np.divmod(wide, len(boxes))
-            self._wide.append(((rows.start + i, boxes[j]), widths, bases))
+            self._wide.append(((rows.start + i) * self.n_boxes + boxes[j], widths, bases))
         return seen
+
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take where raw bits follow, and what they are added to."""
+        self._wide.append((place, width, value))
 
     def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
         """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
-        for (i, j), widths, bases in self._wide:
+        for place, widths, bases in self._wide:
             found = bases + unpack_bits(self.reader.raw(int(widths.sum())), widths)
             if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
                 raise damaged("has impossible values")
-            A[i, j] = found
+            A.ravel()[place] = found
         if active is not None:
             A = A * active
         A[0] = 0

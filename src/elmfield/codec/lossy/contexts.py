@@ -138,7 +138,8 @@ class BoxWalk:
         self.modes: Modes = modes(B, len(grid) - 1)
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
-        self.A = np.zeros((len(self.modes.rows), len(lowest)), np.int32)
+        self.padded = np.zeros((len(self.modes.rows) + 1, len(lowest)), np.int32)
+        self.A = self.padded[:-1]
         self.A[0] = lowest
         if active is not None and around is not None:
             np.copyto(self.A[1:], around[1:], where=~active)

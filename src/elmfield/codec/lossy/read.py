@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
-from elmfield.codec.lossy.coder import MagnitudeReader, StreamReader, section_tables
+from elmfield.codec.lossy.coder import MagnitudeReader, StreamReader, code_boxes, section_tables
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
 
@@ -225,8 +225,9 @@ def _read_parts(
     """Return modes of all parts of a section in units, natural order; of every box or active."""
     around, done, tables = None, [], section_tables(parts[0].m.d)
     for part in parts:
-        walk, coder = part.walk(around), MagnitudeReader(tables, reader)
-        walk.run(load_prior(part.m.d), coder)
+        walk = part.walk(around)
+        coder = MagnitudeReader(tables, reader, walk.A.shape[1])
+        code_boxes(walk, load_prior(part.m.d), coder)
         done.append((walk, coder))
         if part is not parts[-1]:
             around = halve_magnitudes(walk.A, part.m, part.plane.shape)

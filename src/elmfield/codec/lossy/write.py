@@ -15,6 +15,7 @@ from elmfield.codec.lossy.coder import (
     Pricer,
     Quantiser,
     StreamWriter,
+    code_boxes,
     down,
     section_tables,
 )
@@ -78,7 +79,7 @@ def _write_part(
     x = np.abs(X).astype(np.float32)
     walk, prior = part.walk(around), load_prior(part.m.d)
     coder = Quantiser(prior, x, find_last(x, part.m), tables, writer)
-    walk.run(prior, coder)
+    code_boxes(walk, prior, coder)
     q, off = coder.finish(X < 0)
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights, every=every)
@@ -128,7 +129,7 @@ def _price_boxes(X: Floats, B: int, grid: Shape, wanted: Mask | None = None) -> 
     x = np.abs(find_residual(X, part)[0], dtype=np.float32)
     prior = load_prior(m.d)
     pricer = Pricer(prior, x, find_last(x, m), m.starts)
-    part.walk().run(prior, pricer)
+    code_boxes(part.walk(), prior, pricer)
     return pricer
 
 
