@@ -441,24 +441,6 @@ def walk(
     return True
 
 
-@compiled
-def encode(entries: Entries, ends: Integers, states: Entries, words: NDArray[np.uint16]) -> int:
-    """Run `ans.encode_batches` on batches one after another; return where the words begin."""
-    at, L = words.size, states.size
-    for k in range(ends.size - 1, -1, -1):
-        first = ends[k - 1] if k else 0
-        for i in range(ends[k] - 1, first - 1, -1):
-            lane = (i - first) % L
-            x, freq = states[lane], entries[i] & np.uint32(0xFFFF)
-            if (x >> np.uint32(32 - BITS)) >= freq:
-                at -= 1
-                words[at] = x & np.uint32(0xFFFF)
-                x >>= np.uint32(16)
-            y = (x // freq) << np.uint32(BITS)
-            states[lane] = y + x % freq + (entries[i] >> np.uint32(16))
-    return at
-
-
 # --- from and to the classes that do the same by NumPy -------------------------------------------
 
 

@@ -7,8 +7,6 @@ octaves. The decoder sees from the last state how many raw bits there are: those
 below its leading one.
 """
 
-from collections.abc import Sequence
-from copy import deepcopy
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -36,6 +34,7 @@ MAX_LANES = 8192
 BITS_PER_LANE = 256
 """So many coded bits make another lane worth its bit."""
 TOP_OCTAVE = 31
+PRICE_BITS = 16
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -86,15 +85,18 @@ class StreamWriter:
     def content(self) -> bytes:
         """Return the numbers of lanes and words, states, words, and raw bits that no lane took."""
         raw = np.concatenate([np.zeros(0, np.uint8), *self.raw])
-        prices = [_prices().take(entries & np.uint32(0xFFFF)) for entries in self.batches]
-        lanes = _choose_lanes(prices, len(raw))
+        entries = np.concatenate([np.zeros(0, np.uint32), *self.batches])
+        ends = np.cumsum([len(batch) for batch in self.batches])
+        total = len(raw) + (int(_prices().take(entries & np.uint32(0xFFFF)).sum()) >> PRICE_BITS)
+        largest = max(map(len, self.batches), default=1)
+        lanes = max(1, min(MAX_LANES, largest, len(raw) // 24, total // BITS_PER_LANE))
         # a lane ends with its bits beyond whole words, of a last state of 16.5 bits
-        result = 16.5 + _sum_lanes(prices, lanes) % 16
+        result = 16.5 + _lane_prices(entries, ends, lanes) / (1 << PRICE_BITS) % 16
         widths = 16 + np.floor(TOP_OCTAVE - result + 0.5).astype(np.int64) % 16
         used = int(widths.sum())
         raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
         x = ((np.int64(1) << widths) + unpack_bits(raw, widths)).astype(np.uint32)
-        words = ans.encode_batches(self.batches, TABLE_BITS, x)
+        words = _encode(entries, ends, x)
         octaves = _octaves(x)
         odd = np.flatnonzero((octaves != TOP_OCTAVE) & (octaves != TOP_OCTAVE - 1))
         below = x.astype(np.int64) - (np.int64(1) << octaves)
@@ -109,27 +111,35 @@ class StreamWriter:
 
 
 @lru_cache(maxsize=1)
-def _prices() -> NDArray[np.float64]:
-    """Return the bits of a symbol by its frequency."""
-    return TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+def _prices() -> NDArray[np.int64]:
+    """Return the bits of a symbol by its frequency, times 2^PRICE_BITS."""
+    bits = TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+    return np.rint(bits * (1 << PRICE_BITS)).astype(np.int64)
 
 
-def _choose_lanes(prices: Sequence[NDArray[np.float64]], n_raw: int) -> int:
-    """Return how many lanes are worth their bits."""
-    total = n_raw + sum(float(price.sum()) for price in prices)
-    largest = max(map(len, prices), default=1)
-    return max(1, min(MAX_LANES, largest, n_raw // 24, int(total / BITS_PER_LANE)))
+def _lane_prices(entries: Entries, ends: Places, lanes: int) -> NDArray[np.int64]:
+    """Return the prices of the symbols of each lane."""
+    if pays(0):
+        from elmfield.codec.lossy import sample_loops
 
-
-def _sum_lanes(prices: Sequence[NDArray[np.float64]], lanes: int) -> NDArray[np.float64]:
-    """Return the bits of each lane."""
-    total = np.zeros(lanes)
-    for price in prices:
-        whole = len(price) // lanes * lanes
-        if whole:
-            total += price[:whole].reshape(-1, lanes).sum(axis=0)
-        total[: len(price) - whole] += price[whole:]
+        return sample_loops.lane_prices(entries, ends, _prices(), lanes)
+    prices, total = _prices().take(entries & np.uint32(0xFFFF)), np.zeros(lanes, np.int64)
+    for a, b in pairwise([0, *ends.tolist()]):
+        whole = b - (b - a) % lanes
+        if whole > a:
+            total += prices[a:whole].reshape(-1, lanes).sum(axis=0)
+        total[: b - whole] += prices[whole:b]
     return total
+
+
+def _encode(entries: Entries, ends: Places, x: Entries) -> ans.Words:
+    """Return the words of batches; changes the states."""
+    if pays(0):
+        from elmfield.codec.lossy import sample_loops
+
+        words = np.empty(len(entries), np.uint16)
+        return words[sample_loops.encode(entries, ends, TABLE_BITS, x, words) :]
+    return ans.encode_batches(np.split(entries, ends[:-1]), TABLE_BITS, x)
 
 
 class StreamReader(Decoder):
@@ -196,7 +206,8 @@ def _initial_tables(prior: Prior) -> tuple[AdaptiveTables, AdaptiveTables]:
 
 def section_tables(d: int) -> tuple[AdaptiveTables, AdaptiveTables]:
     """Return the tables of tokens and of flags that a section of d axes begins with."""
-    return deepcopy(_initial_tables(load_prior(d)))
+    tokens, flags = (tables.copy() for tables in _initial_tables(load_prior(d)))
+    return tokens, flags
 
 
 def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -332,7 +343,7 @@ class Quantiser(_Encoder):
         self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
     ) -> None:
         """Take the entries of symbols, and raw bits."""
-        self.writer.batches += [entries[a:b] for a, b in pairwise([0, *ends.tolist()])]
+        self.writer.batches += np.split(entries[: ends[-1]], ends[:-1]) if len(ends) else []
         self._raw.append(pack_bits(value, width))
 
     def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:

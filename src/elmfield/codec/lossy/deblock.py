@@ -14,6 +14,7 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.running import pays
 from elmfield.codec.lossy.transform import Floats, Whole
 
 Ints = NDArray[np.int32]
@@ -187,6 +188,10 @@ def _move_part(z: Ints, level: Small, where: list[Small], tables: dict[int, Ints
 
 def smooth(y: Whole, sizes: Small, weights: Shorts, gains: Small) -> Whole:
     """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
+    if pays(0):
+        from elmfield.codec.lossy.sample_loops import Moves as Compiled
+
+        return Compiled(y, sizes, weights, gains).apply(y, gains)
     return _apply_moves(y, find_moves(y, sizes, weights), gains)
 
 
@@ -213,26 +218,35 @@ def choose_gains(
     worth : float
         The sum of squares, in units, that a byte must save.
     """
-    moves = list(find_moves(y, sizes, weights))
     off = np.asarray(x - y, np.float64)
-    power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
-    for part, level, move in moves:
-        by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
-        by_level = by_level.astype(np.float64)
-        power[part[0]] += by_level @ by_level.T
-        along[part[0]] += by_level @ off[part].ravel()
-    gains = _solve_gains(power, along * (1 << WEIGHT_BITS + GAIN_BITS))
-    found = _apply_moves(y, moves, gains)
+    if pays(0):
+        from elmfield.codec.lossy.sample_loops import Moves as Compiled
+
+        compiled = Compiled(y, sizes, weights, None)
+        gains = _solve_gains(*compiled.products(off))
+        found = compiled.apply(y, gains)
+    else:
+        moves = list(find_moves(y, sizes, weights))
+        power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
+        for part, level, move in moves:
+            by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
+            by_level = by_level.astype(np.float64)
+            power[part[0]] += by_level @ by_level.T
+            along[part[0]] += by_level @ off[part].ravel()
+        gains = _solve_gains(power, along)
+        found = _apply_moves(y, moves, gains)
     saved = float(np.sum(off**2) - np.sum((x - found) ** 2))
     return (gains, found) if saved > worth * gains.size else (None, y)
 
 
 def _solve_gains(power: Floats, along: Floats) -> Small:
     """Return gains of least squares within their range, one after the other, again and again."""
-    gains = np.zeros(along.shape)
-    own = np.maximum(np.einsum("caa->ca", power), 1)
-    for _ in range(GAIN_ROUNDS):
-        for a in range(LEVELS):
-            rest = along[:, a] - np.einsum("cb,cb->c", power[:, a], gains)
-            gains[:, a] = np.clip(gains[:, a] + rest / own[:, a], 0, 255)
-    return np.rint(gains).astype(np.uint8)
+    found = []
+    for P, v in zip(power.tolist(), (along * (1 << WEIGHT_BITS + GAIN_BITS)).tolist()):
+        gains = [0.0] * LEVELS
+        for _ in range(GAIN_ROUNDS):
+            for a, row in enumerate(P):
+                rest = v[a] - sum(p * g for p, g in zip(row, gains))
+                gains[a] = min(max(gains[a] + rest / max(row[a], 1.0), 0.0), 255.0)
+        found.append(gains)
+    return np.rint(found).astype(np.uint8)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.running import pays
 from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.lossy import read, transform
 from elmfield.codec.lossy.coder import (
@@ -42,6 +43,11 @@ class TooFineError(ValueError):
 def find_last(x: NDArray[np.float32], m: Modes) -> Places:
     """Return the last diagonal worth coding in every box: all up to it save most."""
     single = np.float32
+    if pays(0):
+        from elmfield.codec.lossy import sample_loops
+
+        price, first = single(BIT_PRICE), single(4.5 * BIT_PRICE)
+        return sample_loops.find_last(x, np.array(m.starts), price, first)
     q = np.floor(x + single(0.3))
     gain = (x + x - q - single(BIT_PRICE)) * q
     gain -= np.minimum(q, single(1)) * single(4.5 * BIT_PRICE)

@@ -1,0 +1,269 @@
+"""Compiled loops over samples and modes: smoothing, the last modes worth coding, the entropy coder.
+
+They do what `deblock`, `write` and `coder` do by NumPy, to the same result. Imported only once
+compiled loops pay, because they import the compiler.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.running import compiled
+from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import Entries
+from elmfield.codec.lossy import deblock
+from elmfield.codec.lossy.deblock import BORDER_SAMPLES, PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
+
+Singles = NDArray[np.float32]
+EDGES = np.array(deblock.EDGES)
+LOW_LIMIT, HIGH_LIMIT = deblock.LIMITS
+SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
+
+
+# --- smoothing ------------------------------------------------------------------------------------
+
+
+@compiled
+def _second_differences(z: Ints, sizes: Small, out: Ints) -> None:
+    """Write magnitudes of second differences along the middle axis, none across a border."""
+    n = z.shape[1]
+    for o in range(z.shape[0]):
+        for i in range(n):
+            for k in range(z.shape[2]):
+                B, j = sizes[o % sizes.shape[0], i, k], i
+                if i % B == 0:
+                    j = i + 1
+                elif (i + 1) % B == 0:
+                    j = i - 1
+                v = 0
+                if 0 < j < n - 1:
+                    v = abs(z[o, j - 1, k] - 2 * z[o, j, k] + z[o, j + 1, k])
+                out[o, i, k] = min(v, ROUGHEST)
+
+
+@compiled
+def _add_around(x: Ints, out: Ints) -> None:
+    """Write sums around samples along the middle axis, weighted by 1, 2, 1; ends are repeated."""
+    n = x.shape[1]
+    for o in range(x.shape[0]):
+        for i in range(n):
+            one, other = x[o, max(i - 1, 0)], x[o, min(i + 1, n - 1)]
+            own, found = x[o, i], out[o, i]
+            for k in range(x.shape[2]):
+                found[k] = 2 * own[k] + one[k] + other[k]
+
+
+def _middle(x: NDArray[np.generic], k: int) -> NDArray[np.generic]:
+    """Return the view of an array with axis k in the middle of three."""
+    return x.reshape(int(np.prod(x.shape[:k])), x.shape[k], -1)
+
+
+def _roughness(z: Ints, sizes: Small) -> Ints:
+    """Do what `deblock.find_roughness` does: (d, C, n...)."""
+    out, other = np.empty((z.ndim - 1, *z.shape), np.int32), np.empty_like(z)
+    for k in range(1, z.ndim):
+        now, spare = out[k - 1], other
+        _second_differences(_middle(z, k), _middle(sizes, k - 1), _middle(now, k))
+        for j in range(1, z.ndim):
+            _add_around(_middle(now, j), _middle(spare, j))
+            now, spare = spare, now
+        if now is other:
+            out[k - 1] = other
+    return out
+
+
+@compiled
+def _find_moves(
+    z: Ints,
+    firsts: Integers,
+    index: Integers,
+    sizes: Small,
+    rough: Ints,
+    edges: Integers,
+    weights: Ints,
+    across: Ints,
+    along: Integers,
+    aside: Integers,
+    gains: Integers,
+    levels: Small,
+    moves: Ints,
+) -> None:
+    """Find how far samples move along each axis and across, and by which levels.
+
+    Those with no gain stay. Row r of samples begins at place ``firsts[r]`` of the padded ones, its
+    index along the axes but the last is ``index[r]``.
+    """
+    d = rough.shape[0]
+    for c in range(z.shape[0]):
+        for r in range(firsts.size):
+            for i in range(sizes.shape[1]):
+                p, B, most = firsts[r] + i, np.int64(sizes[r, i]), 0
+                middle = z[c, p]
+                for a in range(d):
+                    level = 0
+                    while level < edges.size and rough[a, c, r, i] >= edges[level]:
+                        level += 1
+                    most = max(most, level)
+                    levels[c, r, i, a], total = level, 0
+                    if gains[c, level]:
+                        behind = (index[r, a] if a < d - 1 else i) & (B - 1)
+                        before = B - 1 - behind
+                        place = PLACES - 1
+                        if min(before, behind) < BORDER_SAMPLES:
+                            place = BORDER_SAMPLES + before if before < behind else behind
+                        for t in range(4):
+                            off = z[c, p + along[a, t]] - middle
+                            w = weights[level, place, t]
+                            total += w[0] * min(max(off, -LOW_LIMIT), LOW_LIMIT)
+                            total += w[1] * min(max(off, -HIGH_LIMIT), HIGH_LIMIT)
+                    moves[c, r, i, a] = total
+                if d > 1:
+                    levels[c, r, i, d], total = most, 0
+                    if gains[c, most]:
+                        for t in range(aside.size):
+                            off = z[c, p + aside[t]] - middle
+                            total += across[most, 0] * min(max(off, -LOW_LIMIT), LOW_LIMIT)
+                            total += across[most, 1] * min(max(off, -HIGH_LIMIT), HIGH_LIMIT)
+                    moves[c, r, i, d] = total
+
+
+@compiled
+def _add_products(
+    levels: Small, moves: Ints, off: Floats, power: Integers, along: Floats
+) -> None:
+    """Sum up products of the moves of levels with each other, and with errors."""
+    C, rows, n, kinds = moves.shape
+    for c in range(C):
+        for r in range(rows):
+            for i in range(n):
+                for a in range(kinds):
+                    one, level = np.int64(moves[c, r, i, a]), levels[c, r, i, a]
+                    along[c, level] += one * off[c, r, i]
+                    for b in range(kinds):
+                        power[c, level, levels[c, r, i, b]] += one * moves[c, r, i, b]
+
+
+@compiled
+def _apply(levels: Small, moves: Ints, gains: Integers, out: Integers) -> None:
+    """Move samples."""
+    C, rows, n, kinds = moves.shape
+    for c in range(C):
+        for r in range(rows):
+            for i in range(n):
+                strong = 1 << SHIFT >> 1
+                for a in range(kinds):
+                    strong += gains[c, levels[c, r, i, a]] * moves[c, r, i, a]
+                out[c, r, i] += strong >> SHIFT
+
+
+class Moves:
+    """How far weights would move samples (C, n...), and by which levels; where there is a gain."""
+
+    def __init__(self, y: Integers, sizes: Small, weights: Shorts, gains: Small | None) -> None:
+        C, d, n = len(y), y.ndim - 1, y.shape[-1]
+        flat = (C, -1, n)
+        padded = deblock.pad_samples(y)
+        inner = padded[(slice(None), *[slice(deblock.REACH, -deblock.REACH)] * d)]
+        steps = np.array(padded.strides[1:]) // padded.itemsize
+        index = np.indices(y.shape[1:-1]).reshape(d - 1, math.prod(y.shape[1:-1])).T.copy()
+        firsts = index @ steps[:-1] + deblock.REACH * steps.sum()
+        w = weights.astype(np.int32).reshape(deblock.LEVELS, len(deblock.LIMITS), -1)
+        by_place = np.stack([w[:, :, deblock.weight_columns(tap)] for tap in TAPS])
+        offsets = [(offset, tap) for offset, _, tap in deblock.neighbours(d)]
+        places = np.array([offset for offset, _ in offsets], np.int64) @ steps
+        is_aside = np.array([tap == 0 for _, tap in offsets])
+        kinds = d + (d > 1)
+        all_gains = np.ones((C, deblock.LEVELS), np.int64) if gains is None else gains
+        self.shape = y.shape
+        self.levels = np.empty((*y.reshape(flat).shape, kinds), np.uint8)
+        self.moves = np.empty(self.levels.shape, np.int32)
+        _find_moves(
+            padded.reshape(C, -1),
+            firsts,
+            index,
+            np.ascontiguousarray(sizes).reshape(-1, n),
+            _roughness(np.ascontiguousarray(inner), sizes).reshape(d, *flat),
+            EDGES * 4**d,
+            np.ascontiguousarray(by_place.transpose(1, 3, 0, 2)),
+            np.ascontiguousarray(w[:, :, -1]),
+            places[~is_aside].reshape(d, len(TAPS)),
+            places[is_aside],
+            all_gains.astype(np.int64),
+            self.levels,
+            self.moves,
+        )
+
+    def products(self, off: Floats) -> tuple[Floats, Floats]:
+        """Return sums of products of moves, (C, levels, levels), and with errors (C, n...)."""
+        C, n = len(self.levels), deblock.LEVELS
+        power, along = np.zeros((C, n, n), np.int64), np.zeros((C, n))
+        _add_products(self.levels, self.moves, off.reshape(self.levels.shape[:3]), power, along)
+        return power.astype(np.float64), along
+
+    def apply(self, y: Integers, gains: Small) -> Integers:
+        """Return samples moved."""
+        out = y.astype(np.int64)
+        _apply(self.levels, self.moves, gains.astype(np.int64), out.reshape(self.levels.shape[:3]))
+        return out
+
+
+# --- the last modes worth coding ------------------------------------------------------------------
+
+
+@compiled
+def find_last(x: Singles, starts: Integers, price: np.float32, first: np.float32) -> Integers:
+    """Do what `write.find_last` does."""
+    N = x.shape[1]
+    now, so_far = np.zeros(N, np.float32), np.zeros(N, np.float32)
+    best, last = np.zeros(N, np.float32), np.zeros(N, np.int64)
+    for s in range(1, starts.size - 1):
+        now[:] = 0
+        for m in range(starts[s], starts[s + 1]):
+            for b in range(N):
+                v = x[m, b]
+                q = np.floor(v + np.float32(0.3))
+                gain = (v + v - q - price) * q
+                now[b] += gain - min(q, np.float32(1)) * first
+        for b in range(N):
+            so_far[b] += now[b]
+            if so_far[b] > best[b]:
+                best[b], last[b] = so_far[b], s
+    return last
+
+
+# --- the entropy coder ----------------------------------------------------------------------------
+
+
+@compiled
+def lane_prices(entries: Entries, ends: Integers, prices: Integers, lanes: int) -> Integers:
+    """Return the price of the symbols of each lane; batches end at `ends`."""
+    out, first = np.zeros(lanes, np.int64), 0
+    for k in range(ends.size):
+        lane = 0
+        for i in range(first, ends[k]):
+            out[lane] += prices[entries[i] & np.uint32(0xFFFF)]
+            lane = lane + 1 if lane + 1 < lanes else 0
+        first = ends[k]
+    return out
+
+
+@compiled
+def encode(
+    entries: Entries, ends: Integers, bits: int, states: Entries, words: NDArray[np.uint16]
+) -> int:
+    """Do what `ans.encode_batches` does; return where in `words` the words begin."""
+    at, L = words.size, states.size
+    for k in range(ends.size - 1, -1, -1):
+        first = ends[k - 1] if k else 0
+        lane = (ends[k] - first) % L
+        for i in range(ends[k] - 1, first - 1, -1):
+            lane = (lane if lane else L) - 1
+            x, freq = states[lane], entries[i] & np.uint32(0xFFFF)
+            if (x >> np.uint32(32 - bits)) >= freq:
+                at -= 1
+                words[at] = x & np.uint32(0xFFFF)
+                x >>= np.uint32(16)
+            y = (x // freq) << np.uint32(bits)
+            states[lane] = y + x % freq + (entries[i] >> np.uint32(16))
+    return at
