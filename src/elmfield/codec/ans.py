@@ -24,13 +24,14 @@ symbol about 10 ns. A lane costs about 9 bits (8 of them because a first state i
 bits, whatever its size) if others or the tail have a word for its last state, else 25.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import running
 from elmfield._array.typing import Integers
 from elmfield.codec.container import damaged
 from elmfield.errors import StoreError
@@ -43,7 +44,7 @@ Entries = NDArray[np.uint32]
 LOW = 1 << 16
 """The least state of a lane."""
 SCALAR_LANES = 16
-"""Up to so many lanes Python's numbers are faster than arrays."""
+"""Up to so many lanes a loop of Python is faster than arrays."""
 
 _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
 
@@ -151,14 +152,26 @@ class AdaptiveTables:
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
         """Learn from a batch that both ends know by now: symbols and their classes."""
-        where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
-        self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
-        self.n[1] += len(where)
+        if running.pays(0):
+            from elmfield.codec import kernels
+
+            kernels.count(as_bytes(classes), as_bytes(symbols), self.seen)
+        else:
+            where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
+            self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
+        self.n[1] += symbols.size
         if self.patience is None or self.n[1] >= self.patience + self.n[0] // 8:
             self.n[:] = self.n.sum(), 0
             self._learn()
 
     def _learn(self) -> None:
+        tables = self.tables
+        if running.pays(0):
+            from elmfield.codec import kernels
+
+            arrays = self.counts, self.seen, self.fresh, tables.entries, tables.slots
+            kernels.learn(*arrays, self.weight, self.limit, tables.bits)
+            return
         self.seen *= self.weight
         self.counts += self.seen
         self.fresh += self.seen.sum(axis=1)
@@ -169,10 +182,70 @@ class AdaptiveTables:
             sums[large] = self.counts[large].sum(axis=1)
         stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
         if stale.size:
-            bits = self.tables.bits
-            new = Tables.of(frequencies(self.counts[stale], bits), bits)
-            self.tables.entries[stale], self.tables.slots[stale] = new.entries, new.slots
+            new = Tables.of(frequencies(self.counts[stale], tables.bits), tables.bits)
+            tables.entries[stale], tables.slots[stale] = new.entries, new.slots
             self.fresh[stale] = 0
+
+
+# --- one symbol after another ---------------------------------------------------------------------
+
+
+def read_symbols(
+    states: Integers,
+    words: Entries,
+    classes: Symbols,
+    slots: Symbols,
+    entries: Integers,
+    symbols: Symbols,
+    bits: int,
+    at: int,
+) -> int:
+    """Decode a batch of one stream; return the next word, beyond the last if some were missing."""
+    L, low, end, lane = len(states), (1 << bits) - 1, len(words) - 1, 0
+    for i in range(len(classes)):
+        row, x = classes[i], states[lane]
+        slot = x & low
+        symbol = slots[row, slot]
+        entry = entries[row, symbol]
+        x = (x >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+        if x < LOW:
+            x = x << 16 | words[min(at, end)]
+            at += 1
+        states[lane], symbols[i] = x, symbol
+        lane = lane + 1 if lane + 1 < L else 0
+    return at
+
+
+def write_symbols(states: Integers, entries: Integers, words: Words, bits: int, at: int) -> int:
+    """Step back over a batch of one stream; its words stand before `at`: return the first."""
+    L = len(states)
+    lane = len(entries) % L
+    for i in range(len(entries) - 1, -1, -1):
+        lane = (lane if lane else L) - 1
+        entry, x = entries[i], states[lane]
+        freq = entry & 0xFFFF
+        if x >> (32 - bits) >= freq:
+            at -= 1
+            words[at] = x & 0xFFFF
+            x >>= 16
+        quotient = x // freq
+        states[lane] = (quotient << bits) + x - quotient * freq + (entry >> 16)
+    return at
+
+
+def _in_turn(loop: Callable[..., int], arrays: Sequence[NDArray[np.integer]], *rest: int) -> int:
+    """Run a loop, compiled if that pays; Python reads a memoryview faster than an array."""
+    if running.pays(0):
+        from elmfield.codec import kernels
+
+        loop = {read_symbols: kernels.read, write_symbols: kernels.write}[loop]
+        return loop(*arrays, *rest)
+    return loop(*map(memoryview, arrays), *rest)
+
+
+def as_bytes(x: NDArray[np.integer]) -> Symbols:
+    """Return classes or symbols, flat, as compiled loops take them."""
+    return np.ascontiguousarray(x, np.uint8).reshape(-1)
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -270,26 +343,20 @@ def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
 
 def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
     """Encode the batches of one stream backwards; return its words. Changes the states (lanes,)."""
-    if len(x) > SCALAR_LANES:
-        L, shift, found = len(x), np.uint32(bits), [np.zeros(0, np.uint16)]
+    L, shift, found = len(x), np.uint32(bits), [np.zeros(0, np.uint16)]
+    if L <= SCALAR_LANES or running.pays(0):
+        states, at = x.astype(np.int64), sum(map(len, batches))
+        words = np.empty(at, np.uint16)
         for entries in reversed(batches):
-            freqs, starts = entries & _HALF, entries >> _WORD
-            for a in reversed(range(0, len(entries), L)):
-                freq = freqs[a : a + L]
-                found.append(_encode_symbols(x[: len(freq)], freq, starts[a : a + L], shift)[1])
-        return np.concatenate(found[::-1])
-    states, words, L = x.tolist(), [], len(x)
+            at = _in_turn(write_symbols, (states, entries.astype(np.int64), words), bits, at)
+        x[:] = states
+        return words[at:]
     for entries in reversed(batches):
-        lane = len(entries) % L
-        for entry in reversed(entries.tolist()):
-            lane = (lane or L) - 1
-            state, freq = states[lane], entry & 0xFFFF
-            if state >> (32 - bits) >= freq:
-                words.append(state & 0xFFFF)
-                state >>= 16
-            states[lane] = (state // freq << bits) + state % freq + (entry >> 16)
-    x[:] = states
-    return np.array(words[::-1], np.uint16)
+        freqs, starts = entries & _HALF, entries >> _WORD
+        for a in reversed(range(0, len(entries), L)):
+            freq = freqs[a : a + L]
+            found.append(_encode_symbols(x[: len(freq)], freq, starts[a : a + L], shift)[1])
+    return np.concatenate(found[::-1])
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -331,10 +398,11 @@ class Decoder:
 
     def decode(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
         """Return the symbols of the next batch; `classes` has the shape (n,) or (streams, n)."""
+        L = self._lanes
+        if len(self.x) == 1 and (L <= SCALAR_LANES or running.pays(0)):
+            return self._decode_in_turn(tables, as_bytes(classes)).reshape(classes.shape)
         rows = np.asarray(classes, np.intp).reshape(len(self.x), -1)
-        n, L = rows.shape[1], self._lanes
-        if len(rows) == 1 and L <= SCALAR_LANES:
-            return self._decode_scalars(tables, rows[0].tolist()).reshape(classes.shape)
+        n = rows.shape[1]
         slots, entries = rows << tables.bits, rows * tables.entries.shape[1]
         pieces = [
             self._decode_lanes(tables, slots[:, a : a + L], entries[:, a : a + L])
@@ -342,29 +410,18 @@ class Decoder:
         ]
         return np.concatenate(pieces, axis=1).reshape(classes.shape)
 
-    def _decode_scalars(self, tables: Tables, rows: list[int]) -> Symbols:
-        """Return symbols of one stream with few lanes."""
-        bits, width, L = tables.bits, tables.entries.shape[1], self._lanes
-        low, slots, entries = (1 << bits) - 1, tables.slots.item, tables.entries.item
-        states, first = self.x[0].tolist(), int(self.next[0])
-        words, n_words = self.words[first:].item, int(self.end[0]) - first
-        word, lane, out = 0, 0, []
-        for row in rows:
-            state = states[lane]
-            slot = state & low
-            symbol = slots((row << bits) + slot)
-            entry = entries(row * width + symbol)
-            state = (state >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
-            if state < LOW:
-                if word >= n_words:
-                    raise too_short()
-                state = state << 16 | words(word)
-                word += 1
-            states[lane] = state
-            out.append(symbol)
-            lane = lane + 1 if lane + 1 < L else 0
-        self.x[0], self.next[0] = states, first + word
-        return np.array(out, np.uint8)
+    def _decode_in_turn(self, tables: Tables, classes: Symbols) -> Symbols:
+        """Return symbols of one stream."""
+        if int(classes.max(initial=0)) >= len(tables.entries):  # a compiled loop would not say so
+            raise IndexError("a class has no table")
+        symbols, end = np.empty(len(classes), np.uint8), int(self.end[0])
+        states, words = self.x[0].astype(np.int64), self.words[:end]
+        arrays = states, words, classes, tables.slots, tables.entries.astype(np.int64), symbols
+        at = _in_turn(read_symbols, arrays, tables.bits, int(self.next[0]))
+        if at > end:
+            raise too_short()
+        self.x[0], self.next[0] = states, at
+        return symbols
 
     def _decode_lanes(
         self, tables: Tables, slots: NDArray[np.intp], place: NDArray[np.intp]

@@ -8,16 +8,20 @@ so no loop has to be compiled. ``docs/codec.md`` says how the bytes are laid out
 Both ends do the same operations of float64, one at a time: the same numbers on every machine.
 """
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from types import ModuleType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import running
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import AdaptiveTables, Tables
+from elmfield.codec.ans import AdaptiveTables, Symbols, Tables
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
 from elmfield.codec.lossy.coder import TABLE_BITS, StreamReader, StreamWriter
 from elmfield.codec.lossy.lossy_tile import Values, read_missing, round_samples
@@ -45,6 +49,8 @@ PIECE_SYMBOLS, MAX_PIECES = 1 << 14, 24
 """Tables learn after so many symbols of a phase, or more where it would be too often."""
 LARGEST_NUMBER = (1 << 24) - 2
 LARGEST_UNITS = 2.0**36
+LARGEST_SIZE = 1000.0 * UNIT
+"""What was added to a guess counts as no more than this, in units, where more is expected."""
 
 
 class Phase(NamedTuple):
@@ -77,66 +83,116 @@ def phases(shape: tuple[int, ...], order: tuple[int, ...]) -> list[Phase]:
 class Coder(Protocol):
     """What is done in a phase: by an encoder, and by a decoder."""
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Return the weights of a phase."""
+    def settle(self, phase: Phase, around: "Around") -> tuple[Sequence[int], int]:
+        """Return the weights of a phase, and by how much its levels are shifted."""
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
-        """Return what is left of its samples, in whole steps."""
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
+        """Add to guesses, in place, what is left of samples; return its size."""
 
 
 def walk(shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: Coder) -> Floats:
     """Return all samples in units, as `coder` finds them phase by phase."""
     known = np.full((1,) * len(shape), first)
     sizes = np.zeros(known.shape)
+    kind = CompiledAround if running.pays(0) else Around
     for phase in phases(shape, order):
-        axis = phase.axis
-        n = len(range(*phase.new[axis].indices(shape[axis])))
-        a, b, c, d = _in_a_row(known, axis, n)
+        around = kind(known, sizes, phase, shape)
+        guess, classes = around.predict(*coder.settle(phase, around))
+        size = coder.numbers(phase, guess.reshape(-1), classes.reshape(-1))
+        known = _interleave(known, guess.reshape(around.shape), phase.axis)
+        if phase.kind < 2:
+            sizes = _interleave(sizes, size.reshape(around.shape), phase.axis)
+    return known
+
+
+class Around:
+    """Terms of new samples, from what is known around them: pair, activity, far and turn."""
+
+    def __init__(self, known: Floats, sizes: Floats, phase: Phase, shape: tuple[int, ...]) -> None:
+        self.known, self.sizes, self.phase = known, sizes, phase
+        n, rest = shape[phase.axis], known.shape
+        self.n = len(range(*phase.new[phase.axis].indices(n)))
+        self.shape = (*rest[: phase.axis], self.n, *rest[phase.axis + 1 :])
+
+    @cached_property
+    def terms(self) -> list[Floats]:
+        """The terms of all samples."""
+        axis = self.phase.axis
+        a, b, c, d = _in_a_row(self.known, axis, self.n)
         pair = a + b
         far = c + d
         far -= pair
-        turns = [far]
         activity = np.abs(far)
         np.subtract(a, b, out=a)
         activity += np.abs(a, out=a)
-        left, right, *_ = _in_a_row(sizes, axis, n)
+        left, right, *_ = _in_a_row(self.sizes, axis, self.n)
         left += right
+        left *= 2
         activity += left
-        activity += left
-        if phase.across:
-            sides = np.add.reduce([_neighbour_sums(pair, k) for k in phase.across])
-            sides *= 0.5 / len(phase.across)
+        turns = []
+        if self.phase.across:
+            sides = np.add.reduce([_neighbour_sums(pair, k) for k in self.phase.across])
+            sides *= 0.5 / len(self.phase.across)
             sides -= pair
             turns.append(sides)
             activity += np.abs(sides) * 2
         activity *= 0.25
         activity += LEAST_ACTIVITY
+        return [pair, activity, far, *turns]
+
+    def some_terms(self, rows: int) -> Floats:
+        """Return the terms of every so many rows, (terms, rows, width)."""
+        return np.stack([term.reshape(-1, self.shape[-1])[::rows] for term in self.terms])
+
+    def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+        """Return guesses of all samples, and their classes."""
+        pair, activity, *turns = self.terms
         guess = pair * 0.5
-        for weight, turn in zip(coder.weights(phase, pair, turns), turns):
-            if weight:
-                guess += turn * (weight / (2 * WEIGHT))
+        for weight, turn in zip(weights, turns):
+            guess += turn * (weight / (2 * WEIGHT))
         guess += 0.5
         np.floor(guess, out=guess)
-        left = coder.numbers(phase, guess, activity)
-        left *= phase.unit
-        guess += left
-        known = _interleave(known, guess, axis)
-        if phase.kind < 2:
-            sizes = _interleave(sizes, np.minimum(np.abs(left, out=left), 1000.0 * UNIT), axis)
-    return known
+        level = activity.view(np.int64) >> 51
+        level -= LOWEST + shift
+        np.clip(level, 0, ACTIVITY_LEVELS - 1, out=level)
+        level += ACTIVITY_LEVELS * self.phase.kind
+        return guess, level.astype(np.uint8)
 
 
-def _classes(activity: Floats, phase: Phase, shift: int) -> Integers:
-    """Return classes of samples by what is expected, (n,): two to an octave, from `shift` on."""
-    found: Integers = activity.reshape(-1).view(np.int64) >> 51
-    found -= _LOWEST + shift
-    np.maximum(found, 0, out=found)
-    np.minimum(found, ACTIVITY_LEVELS - 1, out=found)
-    found += ACTIVITY_LEVELS * phase.kind
-    return found
+class CompiledAround(Around):
+    """The same by compiled loops."""
+
+    @cached_property
+    def _place(self) -> tuple[Floats, Floats, Integers, int, Integers, int]:
+        more, axis = 4 - len(self.shape), self.phase.axis
+        extent, across = np.ones(4, np.int64), np.zeros(4, np.int64)
+        extent[more:] = self.known.shape
+        across[[more + k for k in self.phase.across]] = 1
+        known, sizes = self.known.reshape(-1), self.sizes.reshape(-1)
+        return known, sizes, extent, more + axis, across, self.n
+
+    def some_terms(self, rows: int) -> Floats:
+        """Return the terms of every so many rows, (terms, rows, width)."""
+        from elmfield.codec import kernels
+
+        width = self.shape[-1]
+        terms = np.empty((-(-math.prod(self.shape) // (width * rows)), 4, width))
+        kernels.look(*self._place, terms, rows)
+        return terms.transpose(1, 0, 2)[: 3 + bool(self.phase.across)]
+
+    def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+        """Return guesses of all samples, and their classes."""
+        from elmfield.codec import kernels
+
+        shape = math.prod(self.shape[:-1]), self.shape[-1]
+        guess, classes = np.empty(shape), np.empty(shape, np.uint8)
+        far, turn = (w / (2 * WEIGHT) for w in (*weights, 0)[:2])
+        first = ACTIVITY_LEVELS * self.phase.kind
+        kernels.predict(*self._place, far, turn, first, LOWEST + shift, guess, classes)
+        return guess, classes
 
 
-_LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
+LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
 
 
 def _in_a_row(x: Floats, axis: int, n: int) -> list[Floats]:
@@ -205,7 +261,60 @@ def _pieces(n: int) -> list[slice]:
     return [slice(a, a + size) for a in range(0, n, size)]
 
 
-_DIRECT_TOKENS = np.append(np.arange(DIRECT - 1), np.uint8(255)).astype(np.uint8)
+def subtract(
+    own: Floats,
+    guess: Floats,
+    unit: float,
+    is_last: bool,
+    numbers: NDArray[np.int32],
+    tokens: Symbols,
+    signs: Symbols,
+    sizes: Floats,
+) -> tuple[int, float]:
+    """Round what is left of samples; find numbers, tokens but for large ones, sizes, signs.
+
+    Returns how many signs there are, and the largest number.
+    """
+    left = own - guess
+    left *= 1 / unit
+    np.rint(left, out=left)
+    np.abs(left, out=sizes)
+    largest = float(sizes.max(initial=0.0))
+    numbers[:] = sizes
+    found = np.zeros(0, np.uint8)
+    if is_last:
+        found = (left < 0).view(np.uint8)[numbers > 0]
+        signs[: len(found)] = found
+    else:
+        numbers += numbers
+        numbers -= left > 0
+    np.minimum(numbers, DIRECT - 1, out=tokens, casting="unsafe")
+    left *= unit
+    guess += left
+    sizes *= unit
+    np.minimum(sizes, LARGEST_SIZE, out=sizes)
+    return len(found), largest
+
+
+def add(
+    numbers: NDArray[np.int32],
+    signs: Symbols,
+    unit: float,
+    is_last: bool,
+    guess: Floats,
+    sizes: Floats,
+) -> None:
+    """Add what is left of samples to guesses; find sizes."""
+    if is_last:
+        there = np.flatnonzero(numbers)
+        numbers[there] *= 1 - 2 * signs[:-1].astype(np.int32)
+        guess += numbers * unit
+        return
+    left = (numbers + 1) >> 1
+    np.negative(left, out=left, where=(numbers & 1) == 0)
+    np.multiply(left, unit, out=sizes)
+    guess += sizes
+    np.minimum(np.abs(sizes, out=sizes), LARGEST_SIZE, out=sizes)
 
 
 @dataclass
@@ -217,58 +326,53 @@ class _Encoder(Coder):
     tables: AdaptiveTables
     learned: list[int]
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Fit weights to some samples; rough places count less."""
+    def settle(self, phase: Phase, around: Around) -> tuple[Sequence[int], int]:
+        """Fit weights to some samples, rough places counting less; and the shift."""
         own = self.t[phase.new]
         if own.size < LEARNING_SAMPLES:
-            return USUAL_WEIGHTS
-        some = slice(None, None, max(1, own.size // LEARNED_SAMPLES))
-        X = np.stack([turn.reshape(-1)[some] * 0.5 for turn in turns])
-        y = own.reshape(-1)[some] - 0.5 * pair.reshape(-1)[some]
+            return USUAL_WEIGHTS, 0
+        width, every = own.shape[-1], max(1, own.size // LEARNED_SAMPLES)
+        rows = min(own.size // width, max(1, every // 8))
+        columns = max(1, every // rows)
+        pair, activity, *turns = (
+            term[:, ::columns].reshape(-1) for term in around.some_terms(rows)
+        )
+        X = np.stack(turns) * 0.5
+        y = own.reshape(-1, width)[::rows, ::columns].reshape(-1) - 0.5 * pair
         trusted = X / (np.abs(X).sum(axis=0) + UNIT / 2)
         W = np.linalg.solve(trusted @ X.T + 1e-3 * np.eye(len(X)), trusted @ y)
         whole = np.clip(np.rint(np.nan_to_num(W) * WEIGHT), -32767, 32767)
-        found = [int(w) for w in whole]
-        self.learned += found
-        return found
+        size = np.abs(y - (whole / WEIGHT) @ X).mean() / phase.unit
+        found = 2 * np.log2(activity.mean() / (2 * UNIT * size + 1e-3))
+        shift = int(np.clip(np.rint(found), -64, 64))
+        weights = [int(w) for w in whole]
+        self.learned += [*weights, shift]
+        return weights, shift
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Round what is left, and write it."""
-        left = self.t[phase.new] - guess
-        left *= 1 / phase.unit
-        shift = 0
-        if left.size >= LEARNING_SAMPLES:
-            some = slice(None, None, max(1, left.size // LEARNED_SAMPLES))
-            size = np.abs(left.reshape(-1)[some]).mean()
-            found = 2 * np.log2(activity.reshape(-1)[some].mean() / (2 * UNIT * size + 1e-3))
-            shift = int(np.clip(np.rint(found), -64, 64))
-            self.learned.append(shift)
-        classes = _classes(activity, phase, shift)
-        np.rint(left, out=left)
-        flat = left.reshape(-1)
-        size = np.abs(flat)
-        if float(size.max(initial=0.0)) * 2 > LARGEST_NUMBER:
+        n, is_last = len(guess), phase.kind == 2
+        numbers, (tokens, signs), sizes = np.empty(n, np.int32), np.empty((2, n), "u1"), np.empty(n)
+        own = self.t[phase.new].reshape(-1)
+        arrays = numbers, tokens, signs, sizes
+        n_signs, largest = _loops().subtract(own, guess, float(phase.unit), is_last, *arrays)
+        if 2 * largest > LARGEST_NUMBER:
             raise OverflowError
-        number = size.astype(np.int32)
-        if phase.kind == 2:
-            self.writer.raw.append((flat < 0).astype(np.uint8)[number > 0])
-        else:
-            number += number
-            number -= flat > 0
-        tokens = _DIRECT_TOKENS.take(number, mode="clip")
-        large = np.flatnonzero(tokens == 255)
+        if is_last:
+            self.writer.raw.append(signs[:n_signs])
+        large = np.flatnonzero(tokens == DIRECT - 1)
         if large.size:
-            v = number[large] + 1
+            v = numbers[large] + 1
             bits = np.frexp(v.astype(np.float64))[1] - 1
             tokens[large] = DIRECT - 6 + bits
-        for some in _pieces(len(tokens)):
+        for some in _pieces(n):
             self.writer.symbols(self.tables, classes[some], tokens[some])
-        for low in range(0, int(bits.max(initial=0)) if large.size else 0, 8):
+        for low in range(0, int(bits.max()) if large.size else 0, 8):
             some = np.clip(bits - low, 0, 8)
             part = (v >> low) & ((1 << some) - 1)
             entries = _raw_tables().entries
             self.writer.batches.append(entries.reshape(-1).take(some * 256 + part))
-        return left
+        return sizes
 
 
 @dataclass
@@ -279,35 +383,41 @@ class _Decoder(Coder):
     tables: AdaptiveTables
     learned: list[int]
 
-    def weights(self, phase: Phase, pair: Floats, turns: list[Floats]) -> Sequence[int]:
-        """Take the next weights."""
-        if pair.size < LEARNING_SAMPLES:
-            return USUAL_WEIGHTS
-        return [self.learned.pop(0) for _ in turns]
+    def settle(self, phase: Phase, around: Around) -> tuple[Sequence[int], int]:
+        """Take the next weights, and the shift."""
+        if math.prod(around.shape) < LEARNING_SAMPLES:
+            return USUAL_WEIGHTS, 0
+        weights = [self.learned.pop(0) for _ in range(1 + bool(phase.across))]
+        return weights, self.learned.pop(0)
 
-    def numbers(self, phase: Phase, guess: Floats, activity: Floats) -> Floats:
+    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Read what is left."""
-        shift = self.learned.pop(0) if guess.size >= LEARNING_SAMPLES else 0
-        classes = _classes(activity, phase, shift)
-        number = np.empty(classes.size, np.int32)
-        for some in _pieces(classes.size):
-            number[some] = self.reader.symbols(self.tables, classes[some])
-        large = np.flatnonzero(number >= DIRECT - 1)
+        n, is_last = len(guess), phase.kind == 2
+        numbers, signs, sizes = np.empty(n, np.int32), np.zeros(0, np.uint8), np.empty(n)
+        for some in _pieces(n):
+            numbers[some] = self.reader.symbols(self.tables, classes[some])
+        large = np.flatnonzero(numbers >= DIRECT - 1)
         if large.size:
-            bits = number[large] - (DIRECT - 6)
+            bits = numbers[large] - (DIRECT - 6)
             v = 1 << bits
             for low in range(0, int(bits.max()), 8):
                 part = self.reader.decode(_raw_tables(), np.clip(bits - low, 0, 8))
                 v += part.astype(np.int32) << low
-            number[large] = v - 1
-        if phase.kind == 2:
+            numbers[large] = v - 1
+        if is_last:
             self.reader.finish_symbols()
-            there = np.flatnonzero(number)
-            number[there] *= 1 - 2 * self.reader.raw(len(there)).astype(np.int32)
-            return number.reshape(guess.shape).astype(np.float64)
-        left = (number + 1) >> 1
-        np.negative(left, out=left, where=(number & 1) == 0)
-        return left.reshape(guess.shape).astype(np.float64)
+            signs = np.append(self.reader.raw(np.count_nonzero(numbers)), np.uint8(0))
+        _loops().add(numbers, signs, float(phase.unit), is_last, guess, sizes)
+        return sizes
+
+
+def _loops() -> ModuleType:
+    """Return where `subtract` and `add` are: compiled, if that pays."""
+    if running.pays(0):
+        from elmfield.codec import kernels
+
+        return kernels
+    return sys.modules[__name__]
 
 
 # --- tiles ----------------------------------------------------------------------------------------
@@ -345,6 +455,7 @@ def pack_interpolated(tile: PreparedTile, half: float) -> Coded | None:
     t *= UNIT
     if not float(np.abs(t).max()) < LARGEST_UNITS:
         return None
+    running.pays(t.size)
     order = choose_order(t)
     first = round(float(t.flat[0]))
     encoder = _Encoder(t, StreamWriter(), _tables(), [])
@@ -390,6 +501,7 @@ def unpack(data: bytes) -> Values:
         raise damaged("has an impossible step")
     learned = reader.array("<i2", _n_weights(tuple(shape), order)).tolist()
     missing = read_missing(reader.take(reader.number()), head.spread) if gaps else None
+    running.pays(math.prod(shape))
     decoder = _Decoder(StreamReader(reader.rest()), _tables(), learned)
     units = walk(tuple(shape), order, float(first), decoder)
     return _finish(units[None], head, offset, step, missing)
