@@ -96,7 +96,7 @@ class StreamWriter:
         used = int(widths.sum())
         raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
         x = ((np.int64(1) << widths) + unpack_bits(raw, widths)).astype(np.uint32)
-        words = _encode(entries, ends, x)
+        words = ans.encode_batches(self.batches, TABLE_BITS, x)
         octaves = _octaves(x)
         odd = np.flatnonzero((octaves != TOP_OCTAVE) & (octaves != TOP_OCTAVE - 1))
         below = x.astype(np.int64) - (np.int64(1) << octaves)
@@ -130,16 +130,6 @@ def _lane_prices(entries: Entries, ends: Places, lanes: int) -> NDArray[np.int64
             total += prices[a:whole].reshape(-1, lanes).sum(axis=0)
         total[: b - whole] += prices[whole:b]
     return total
-
-
-def _encode(entries: Entries, ends: Places, x: Entries) -> ans.Words:
-    """Return the words of batches; changes the states."""
-    if pays(0):
-        from elmfield.codec.lossy import sample_loops
-
-        words = np.empty(len(entries), np.uint16)
-        return words[sample_loops.encode(entries, ends, TABLE_BITS, x, words) :]
-    return ans.encode_batches(np.split(entries, ends[:-1]), TABLE_BITS, x)
 
 
 class StreamReader(Decoder):
@@ -363,7 +353,8 @@ class Quantiser(_Encoder):
         # multiples of 2^-25: exact in any order
         above, which = q - self.x.ravel()[some], np.minimum(q, 3)
         mean = np.bincount(which, above, 4)[1:] / np.maximum(np.bincount(which, minlength=4)[1:], 1)
-        return np.where(negative, -self.q, self.q), np.asarray(mean, np.float64)
+        self.q.ravel()[some[minus]] = -q[minus]
+        return self.q, np.asarray(mean, np.float64)
 
 
 class MagnitudeReader(Coder):

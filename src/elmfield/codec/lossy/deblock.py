@@ -10,6 +10,7 @@ help, not at all. All arithmetic of the decoder is in integers.
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
+from operator import mul, sub
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,8 +246,11 @@ def _solve_gains(power: Floats, along: Floats) -> Small:
     for P, v in zip(power.tolist(), (along * (1 << WEIGHT_BITS + GAIN_BITS)).tolist()):
         gains = [0.0] * LEVELS
         for _ in range(GAIN_ROUNDS):
+            before = list(gains)
             for a, row in enumerate(P):
-                rest = v[a] - sum(p * g for p, g in zip(row, gains))
+                rest = v[a] - sum(map(mul, row, gains))
                 gains[a] = min(max(gains[a] + rest / max(row[a], 1.0), 0.0), 255.0)
+            if max(map(abs, map(sub, gains, before))) < 0.01:
+                break
         found.append(gains)
     return np.rint(found).astype(np.uint8)

@@ -12,6 +12,7 @@ small picture:
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
 from elmfield.codec.lossy.coder import MagnitudeReader, StreamReader, code_boxes, section_tables
-from elmfield.codec.lossy.contexts import BoxWalk, Counts, load_prior
+from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
 
 Mask = NDArray[np.bool_]
@@ -81,6 +82,11 @@ class Part:
     plane: Whole  # (C, G...)
     active: Mask | None = None  # (C G,)
 
+    @cached_property
+    def differences(self) -> list[tuple[int, Whole]]:
+        """Rows that can be predicted, and what they follow."""
+        return transform.plane_differences(self.plane, self.m)
+
     def walk(self, around: Counts | None = None) -> BoxWalk:
         """Return the order of coding."""
         lowest = transform.expect_magnitudes(self.plane)
@@ -90,20 +96,19 @@ class Part:
         self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8], *, every: bool
     ) -> Floats:
         """Return modes in units, natural order, as whole floats, of every box or active ones."""
-        boxes = np.arange(q.shape[1])
+        boxes: slice | Places = slice(None)
         if self.active is not None and not every:
             boxes = np.flatnonzero(self.active)
-        out = np.zeros((len(q), len(boxes)), np.float64)
-        q = q.take(boxes, axis=1)
+            q = q.take(boxes, axis=1)
+        out = np.zeros(q.shape, np.float64)
         some = np.flatnonzero(q)
         v = q.ravel()[some]
         a = np.abs(v)
         r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
-        i, j = np.divmod(some, len(boxes))
+        i, j = np.divmod(some, q.shape[1])
         out[self.m.rows[i], j] = np.where(v < 0, -r, r)
         out[0] = self.plane.ravel()[boxes]
-        found = transform.plane_differences(self.plane, self.m)
-        for row, guess in transform.predict_rows(found, weights):
+        for row, guess in transform.predict_rows(self.differences, weights):
             out[self.m.rows[row]] += guess[boxes]
         return out
 

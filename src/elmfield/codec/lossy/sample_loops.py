@@ -31,10 +31,10 @@ def _second_differences(z: Ints, sizes: Small, out: Ints) -> None:
     for o in range(z.shape[0]):
         for i in range(n):
             for k in range(z.shape[2]):
-                B, j = sizes[o % sizes.shape[0], i, k], i
-                if i % B == 0:
+                B, j = np.int64(sizes[o % sizes.shape[0], i, k]), i
+                if i & (B - 1) == 0:
                     j = i + 1
-                elif (i + 1) % B == 0:
+                elif (i + 1) & (B - 1) == 0:
                     j = i - 1
                 v = 0
                 if 0 < j < n - 1:
@@ -246,24 +246,3 @@ def lane_prices(entries: Entries, ends: Integers, prices: Integers, lanes: int) 
             lane = lane + 1 if lane + 1 < lanes else 0
         first = ends[k]
     return out
-
-
-@compiled
-def encode(
-    entries: Entries, ends: Integers, bits: int, states: Entries, words: NDArray[np.uint16]
-) -> int:
-    """Do what `ans.encode_batches` does; return where in `words` the words begin."""
-    at, L = words.size, states.size
-    for k in range(ends.size - 1, -1, -1):
-        first = ends[k - 1] if k else 0
-        lane = (ends[k] - first) % L
-        for i in range(ends[k] - 1, first - 1, -1):
-            lane = (lane if lane else L) - 1
-            x, freq = states[lane], entries[i] & np.uint32(0xFFFF)
-            if (x >> np.uint32(32 - bits)) >= freq:
-                at -= 1
-                words[at] = x & np.uint32(0xFFFF)
-                x >>= np.uint32(16)
-            y = (x // freq) << np.uint32(bits)
-            states[lane] = y + x % freq + (entries[i] >> np.uint32(16))
-    return at

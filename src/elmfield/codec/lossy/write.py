@@ -3,6 +3,7 @@
 What the encoder quantises it predicts from what the decoder will have of the sections before.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -57,18 +58,44 @@ def find_last(x: NDArray[np.float32], m: Modes) -> Places:
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
 
 
-def find_residual(X: Floats, part: Part) -> tuple[Floats, NDArray[np.int8]]:
-    """Return modes less what the plane predicts, rows sorted, in steps; weights of prediction."""
-    found = transform.plane_differences(part.plane, part.m)
-    which = slice(None) if part.active is None else np.flatnonzero(part.active)
-    weights = transform.fit_weights([(row, diff[which]) for row, diff in found], X[:, which])
-    X = X.copy()
-    for row, guess in transform.predict_rows(found, weights):
-        X[row] -= guess / UNIT
-    X[0] = 0
-    if part.active is not None:
-        X *= part.active
-    return X, weights
+@dataclass
+class Residual:
+    """Modes in steps less what the plane predicts, rows sorted.
+
+    Parameters
+    ----------
+    magnitudes : array, shape (M, boxes)
+        In single precision; the first mode is coded elsewhere.
+    rows : list of (row, modes)
+        Those that are predicted, with their signs.
+    weights : array of int8
+        Of prediction.
+    """
+
+    magnitudes: NDArray[np.float32]
+    rows: list[tuple[int, Floats]]
+    weights: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, X: Floats, part: Part) -> "Residual":
+        """Return what is left of modes."""
+        which = slice(None) if part.active is None else np.flatnonzero(part.active)
+        known = [(row, diff[which]) for row, diff in part.differences]
+        weights = transform.fit_weights(known, X[:, which])
+        guesses = transform.predict_rows(part.differences, weights)
+        rows = [(row, (X[row] - guess / UNIT).astype(X.dtype)) for row, guess in guesses]
+        x = np.abs(X, dtype=X.dtype).astype(np.float32, copy=False)
+        for row, left in rows:
+            np.abs(left, out=x[row], casting="same_kind")
+        x[0] = 0
+        return cls(x, rows, weights)
+
+    def signs(self, X: Floats) -> NDArray[np.bool_]:
+        """Return which are negative."""
+        negative = X < 0
+        for row, left in self.rows:
+            negative[row] = left < 0
+        return negative
 
 
 def _write_part(
@@ -81,12 +108,12 @@ def _write_part(
     every: bool = True,
 ) -> tuple[bytes, Floats, Counts]:
     """Return the head of a part, its modes as a decoder finds them, magnitudes of contexts."""
-    X, weights = find_residual(X, part)
-    x = np.abs(X).astype(np.float32)
+    left = Residual.of(X, part)
+    x, weights = left.magnitudes, left.weights
     walk, prior = part.walk(around), load_prior(part.m.d)
     coder = Quantiser(prior, x, find_last(x, part.m), tables, writer)
     code_boxes(walk, prior, coder)
-    q, off = coder.finish(X < 0)
+    q, off = coder.finish(left.signs(X))
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights, every=every)
     if part.overflows(q, r):
@@ -132,7 +159,7 @@ def _price_boxes(X: Floats, B: int, grid: Shape, wanted: Mask | None = None) -> 
     """Return what boxes of one size would cost, or only those that are wanted."""
     m = modes(B, len(grid) - 1)
     part = Part(m, np.rint(X[0] * UNIT).astype(np.int64).reshape(grid), wanted)
-    x = np.abs(find_residual(X, part)[0], dtype=np.float32)
+    x = Residual.of(X, part).magnitudes
     prior = load_prior(m.d)
     pricer = Pricer(prior, x, find_last(x, m), m.starts)
     code_boxes(part.walk(), prior, pricer)
@@ -186,7 +213,7 @@ def _price_details(finer: Floats, coarse: Floats) -> Floats:
     """Return about what the means of pieces cost in squared steps, shape (boxes,)."""
     m, price = modes(2, finer.ndim - 1), BIT_PRICE
     part = Part(m, np.rint(coarse * UNIT).astype(np.int64))
-    x = np.abs(find_residual(transform.find_modes(finer, 2)[m.rows], part)[0][1:])
+    x = Residual.of(transform.find_modes(finer, 2)[m.rows], part).magnitudes[1:]
     zero, coded = x * x + 0.7 * price, 1 / 12 + price * (2 * np.log2(np.maximum(x, 0.5)) + 4.5)
     best = np.minimum(zero, coded).reshape(len(x), finer.shape[0], -1)
     return np.asarray(best.sum(axis=(0, 1)))
