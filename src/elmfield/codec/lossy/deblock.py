@@ -192,7 +192,7 @@ def smooth(y: Whole, sizes: Small, weights: Shorts, gains: Small) -> Whole:
     if pays(0):
         from elmfield.codec.lossy.sample_loops import Moves as Compiled
 
-        return Compiled(y, sizes, weights, gains).apply(y, gains)
+        return Compiled(y, sizes, weights).apply(y, gains)
     return _apply_moves(y, find_moves(y, sizes, weights), gains)
 
 
@@ -223,7 +223,7 @@ def choose_gains(
     if pays(0):
         from elmfield.codec.lossy.sample_loops import Moves as Compiled
 
-        compiled = Compiled(y, sizes, weights, None)
+        compiled = Compiled(y, sizes, weights)
         gains = _solve_gains(*compiled.products(off))
         found = compiled.apply(y, gains)
     else:

@@ -16,8 +16,8 @@ from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.deblock import BORDER_SAMPLES, PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
 
 Singles = NDArray[np.float32]
-EDGES = np.array(deblock.EDGES)
-LOW_LIMIT, HIGH_LIMIT = deblock.LIMITS
+EDGES = np.array(deblock.EDGES, np.int32)
+LOW_LIMIT, HIGH_LIMIT = np.int32(deblock.LIMITS[0]), np.int32(deblock.LIMITS[1])
 SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
 
 
@@ -74,58 +74,73 @@ def _roughness(z: Ints, sizes: Small) -> Ints:
 
 
 @compiled
+def _add_moves(
+    near: Ints, middle: Ints, which: Ints, weak: Ints, strong: Ints, moves: Ints
+) -> None:
+    """Add what samples in a row move towards neighbours, by weights of their own."""
+    for i in range(moves.size):
+        off = np.int32(near[i] - middle[i])
+        low = np.int32(min(max(off, -LOW_LIMIT), LOW_LIMIT))
+        high = np.int32(min(max(off, -HIGH_LIMIT), HIGH_LIMIT))
+        moves[i] += np.int32(weak[which[i]] * low) + np.int32(strong[which[i]] * high)
+
+
+@compiled
 def _find_moves(
     z: Ints,
     firsts: Integers,
     index: Integers,
     sizes: Small,
     rough: Ints,
-    edges: Integers,
+    edges: Ints,
     weights: Ints,
     across: Ints,
     along: Integers,
     aside: Integers,
-    gains: Integers,
     levels: Small,
     moves: Ints,
 ) -> None:
     """Find how far samples move along each axis and across, and by which levels.
 
-    Those with no gain stay. Row r of samples begins at place ``firsts[r]`` of the padded ones, its
-    index along the axes but the last is ``index[r]``.
+    Row r of samples begins at place ``firsts[r]`` of the padded ones, its index along the axes but
+    the last is ``index[r]``.
     """
-    d = rough.shape[0]
-    for c in range(z.shape[0]):
-        for r in range(firsts.size):
-            for i in range(sizes.shape[1]):
-                p, B, most = firsts[r] + i, np.int64(sizes[r, i]), 0
-                middle = z[c, p]
-                for a in range(d):
-                    level = 0
-                    while level < edges.size and rough[a, c, r, i] >= edges[level]:
-                        level += 1
-                    most = max(most, level)
-                    levels[c, r, i, a], total = level, 0
-                    if gains[c, level]:
-                        behind = (index[r, a] if a < d - 1 else i) & (B - 1)
-                        before = B - 1 - behind
-                        place = PLACES - 1
-                        if min(before, behind) < BORDER_SAMPLES:
-                            place = BORDER_SAMPLES + before if before < behind else behind
-                        for t in range(4):
-                            off = z[c, p + along[a, t]] - middle
-                            w = weights[level, place, t]
-                            total += w[0] * min(max(off, -LOW_LIMIT), LOW_LIMIT)
-                            total += w[1] * min(max(off, -HIGH_LIMIT), HIGH_LIMIT)
-                    moves[c, r, i, a] = total
-                if d > 1:
-                    levels[c, r, i, d], total = most, 0
-                    if gains[c, most]:
-                        for t in range(aside.size):
-                            off = z[c, p + aside[t]] - middle
-                            total += across[most, 0] * min(max(off, -LOW_LIMIT), LOW_LIMIT)
-                            total += across[most, 1] * min(max(off, -HIGH_LIMIT), HIGH_LIMIT)
-                    moves[c, r, i, d] = total
+    d, C, rows, n = rough.shape
+    which, most = np.empty(n, np.int32), np.empty(n, np.int32)
+    for c in range(C):
+        for r in range(rows):
+            p = firsts[r]
+            middle = z[c, p : p + n]
+            most[:] = 0
+            for a in range(d):
+                own, level = rough[a, c, r], levels[a, c, r]
+                for i in range(n):
+                    reached = np.int32(own[i] >= edges[0]) + np.int32(own[i] >= edges[1])
+                    reached += np.int32(own[i] >= edges[2]) + np.int32(own[i] >= edges[3])
+                    level[i], which[i] = reached, reached * PLACES + PLACES - 1
+                    most[i] = max(most[i], reached)
+                for i in range(n):
+                    B = np.int64(sizes[r, i])
+                    behind = (index[r, a] if a < d - 1 else i) & (B - 1)
+                    before = B - 1 - behind
+                    if before < behind and before < BORDER_SAMPLES:
+                        which[i] += BORDER_SAMPLES + before - PLACES + 1
+                    elif behind < BORDER_SAMPLES and before >= behind:
+                        which[i] += behind - PLACES + 1
+                move = moves[a, c, r]
+                move[:] = 0
+                for t in range(along.shape[1]):
+                    at = p + along[a, t]
+                    w = weights[t]
+                    _add_moves(z[c, at : at + n], middle, which, w[0], w[1], move)
+            if d > 1:
+                move = moves[d, c, r]
+                move[:] = 0
+                for i in range(n):
+                    levels[d, c, r, i] = most[i]
+                for t in range(aside.size):
+                    at = p + aside[t]
+                    _add_moves(z[c, at : at + n], middle, most, across[0], across[1], move)
 
 
 @compiled
@@ -133,78 +148,70 @@ def _add_products(
     levels: Small, moves: Ints, off: Floats, power: Integers, along: Floats
 ) -> None:
     """Sum up products of the moves of levels with each other, and with errors."""
-    C, rows, n, kinds = moves.shape
+    kinds, C, n = moves.shape
     for c in range(C):
-        for r in range(rows):
+        for a in range(kinds):
             for i in range(n):
-                for a in range(kinds):
-                    one, level = np.int64(moves[c, r, i, a]), levels[c, r, i, a]
-                    along[c, level] += one * off[c, r, i]
-                    for b in range(kinds):
-                        power[c, level, levels[c, r, i, b]] += one * moves[c, r, i, b]
+                one, level = np.int64(moves[a, c, i]), levels[a, c, i]
+                along[c, level] += one * off[c, i]
+                for b in range(kinds):
+                    power[c, level, levels[b, c, i]] += one * moves[b, c, i]
 
 
 @compiled
 def _apply(levels: Small, moves: Ints, gains: Integers, out: Integers) -> None:
     """Move samples."""
-    C, rows, n, kinds = moves.shape
+    kinds, C, n = moves.shape
     for c in range(C):
-        for r in range(rows):
-            for i in range(n):
-                strong = 1 << SHIFT >> 1
-                for a in range(kinds):
-                    strong += gains[c, levels[c, r, i, a]] * moves[c, r, i, a]
-                out[c, r, i] += strong >> SHIFT
+        for i in range(n):
+            strong = 1 << SHIFT >> 1
+            for a in range(kinds):
+                strong += gains[c, levels[a, c, i]] * moves[a, c, i]
+            out[c, i] += strong >> SHIFT
 
 
 class Moves:
-    """How far weights would move samples (C, n...), and by which levels; where there is a gain."""
+    """How far weights would move samples (C, n...), and by which levels."""
 
-    def __init__(self, y: Integers, sizes: Small, weights: Shorts, gains: Small | None) -> None:
+    def __init__(self, y: Integers, sizes: Small, weights: Shorts) -> None:
         C, d, n = len(y), y.ndim - 1, y.shape[-1]
-        flat = (C, -1, n)
         padded = deblock.pad_samples(y)
         inner = padded[(slice(None), *[slice(deblock.REACH, -deblock.REACH)] * d)]
         steps = np.array(padded.strides[1:]) // padded.itemsize
         index = np.indices(y.shape[1:-1]).reshape(d - 1, math.prod(y.shape[1:-1])).T.copy()
-        firsts = index @ steps[:-1] + deblock.REACH * steps.sum()
         w = weights.astype(np.int32).reshape(deblock.LEVELS, len(deblock.LIMITS), -1)
         by_place = np.stack([w[:, :, deblock.weight_columns(tap)] for tap in TAPS])
-        offsets = [(offset, tap) for offset, _, tap in deblock.neighbours(d)]
-        places = np.array([offset for offset, _ in offsets], np.int64) @ steps
-        is_aside = np.array([tap == 0 for _, tap in offsets])
-        kinds = d + (d > 1)
-        all_gains = np.ones((C, deblock.LEVELS), np.int64) if gains is None else gains
-        self.shape = y.shape
-        self.levels = np.empty((*y.reshape(flat).shape, kinds), np.uint8)
+        offsets = np.array([offset for offset, *_ in deblock.neighbours(d)], np.int64) @ steps
+        n_along = d * len(TAPS)
+        self.levels = np.empty((d + (d > 1), C, len(index), n), np.uint8)
         self.moves = np.empty(self.levels.shape, np.int32)
         _find_moves(
             padded.reshape(C, -1),
-            firsts,
+            index @ steps[:-1] + deblock.REACH * steps.sum(),
             index,
             np.ascontiguousarray(sizes).reshape(-1, n),
-            _roughness(np.ascontiguousarray(inner), sizes).reshape(d, *flat),
-            EDGES * 4**d,
-            np.ascontiguousarray(by_place.transpose(1, 3, 0, 2)),
-            np.ascontiguousarray(w[:, :, -1]),
-            places[~is_aside].reshape(d, len(TAPS)),
-            places[is_aside],
-            all_gains.astype(np.int64),
+            _roughness(np.ascontiguousarray(inner), sizes).reshape(d, C, -1, n),
+            EDGES * np.int32(4**d),
+            by_place.transpose(0, 2, 1, 3).reshape(len(TAPS), len(deblock.LIMITS), -1),
+            np.ascontiguousarray(w[:, :, -1].T),
+            offsets[:n_along].reshape(d, len(TAPS)),
+            offsets[n_along:],
             self.levels,
             self.moves,
         )
+        self.levels, self.moves = (x.reshape(len(x), C, -1) for x in (self.levels, self.moves))
 
     def products(self, off: Floats) -> tuple[Floats, Floats]:
         """Return sums of products of moves, (C, levels, levels), and with errors (C, n...)."""
-        C, n = len(self.levels), deblock.LEVELS
+        C, n = len(off), deblock.LEVELS
         power, along = np.zeros((C, n, n), np.int64), np.zeros((C, n))
-        _add_products(self.levels, self.moves, off.reshape(self.levels.shape[:3]), power, along)
+        _add_products(self.levels, self.moves, off.reshape(C, -1), power, along)
         return power.astype(np.float64), along
 
     def apply(self, y: Integers, gains: Small) -> Integers:
         """Return samples moved."""
         out = y.astype(np.int64)
-        _apply(self.levels, self.moves, gains.astype(np.int64), out.reshape(self.levels.shape[:3]))
+        _apply(self.levels, self.moves, gains.astype(np.int64), out.reshape(len(y), -1))
         return out
 
 
