@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfc
 
 from elmfield._array.channel_stats import spacing_at
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.lossless.numbers import round_floats
-from elmfield.codec.lossy import packing, write
+from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.interpolated import pack_interpolated
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
@@ -181,17 +180,16 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
 
 
 def _estimate_bits(one: BoundedTile, most: int) -> float | None:
-    """Return about the bits a sample of the tile with corrections, estimated on a part of it.
+    """Return about the bits a sample of the tile with corrections: those of a part of it.
 
     The part may be rougher than the tile, or smoother: bits follow mean logarithms of differences.
     None where it cannot be coded so.
     """
     some = one.tile.take_pieces(most)
-    found = some.separate(STEP_RATIO * one.half)
-    if found is None:
+    values = some.x.astype(some.head.dtype)
+    made = pack_corrected(BoundedTile(values, some, one.bound, one.half), FAST_EFFORT)
+    if made is None:
         return None
-    x, (sizes, usual), _ = found
-    errors, bits = write.estimate(x, sizes[usual])
     more = 1.0
     if some.x.size < one.tile.x.size:
         rough = (one.tile.x / (2 * one.half)).astype(np.float32)
@@ -200,11 +198,7 @@ def _estimate_bits(one: BoundedTile, most: int) -> float | None:
         rough = np.log2(1 + np.abs(rough))
         part = PreparedTile(one.tile.head, rough, None, 0.0).take_pieces(most).x.mean()
         more = float(rough.mean() / part) if part > 0 else 1.0
-    rms = np.sqrt(np.maximum(errors, 1e-3) * (len(errors) / some.x.size)) * STEP_RATIO
-    often = np.clip(erfc(1 / (rms * math.sqrt(2))), 1e-9, 0.999)
-    rest = 1 - often
-    corrections = often - often * np.log2(often) - rest * np.log2(rest)
-    return more * float(bits / some.x.size + corrections.mean())
+    return more * 8 * len(made[0]) / some.x.size
 
 
 def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None:

@@ -19,7 +19,15 @@ from elmfield.codec import ans
 from elmfield.codec.ans import AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.contexts import BatchCoder, BoxWalk, Counts, Places, Prior, Small, load_prior
+from elmfield.codec.lossy.contexts import (
+    BatchCoder,
+    BoxWalk,
+    Counts,
+    Places,
+    Prior,
+    Small,
+    load_prior,
+)
 
 Array = NDArray[Any]
 
@@ -212,10 +220,9 @@ Singles = NDArray[np.float32]
 class Coder(BatchCoder):
     """What compiled loops are given of a coder, and give it back."""
 
-    tables: tuple[AdaptiveTables, AdaptiveTables] | None = None
+    tables: tuple[AdaptiveTables, AdaptiveTables]
     reader: StreamReader | None = None
-    x = left = np.zeros((0, 0), np.float32)
-    bits = error = np.zeros(0, np.float32)
+    x = np.zeros((0, 0), np.float32)
     last = np.zeros(0, np.intp)
     q = np.zeros((0, 0), np.int32)
 
@@ -235,8 +242,8 @@ def code_boxes(walk: BoxWalk, prior: Prior, coder: Coder) -> None:
         walk.run(prior, coder)
 
 
-class _Encoder(Coder):
-    """What pricing and writing share.
+class Quantiser(Coder):
+    """Chooses magnitudes by what they cost, and writes them.
 
     Parameters
     ----------
@@ -246,9 +253,19 @@ class _Encoder(Coder):
         The last diagonal worth coding.
     """
 
-    def __init__(self, prior: Prior, x: Singles, last: Places) -> None:
-        self.x, self.last = x, last
-        self.costs, self.flag_costs = prior.costs, prior.flag_costs
+    def __init__(
+        self,
+        prior: Prior,
+        x: Singles,
+        last: Places,
+        tables: tuple[AdaptiveTables, AdaptiveTables],
+        writer: StreamWriter,
+    ) -> None:
+        self.x, self.last, self.costs = x, last, prior.costs
+        self.tables, self.writer = tables, writer
+        (self.tokens, self.flags) = tables
+        self.q = np.zeros(x.shape, np.int32)
+        self._raw: list[NDArray[np.uint8]] = []
 
     def choose(self, classes: Small, rows: slice, boxes: Places) -> tuple[Array, Counts]:
         """Return magnitudes of a batch in steps, and rounded: one less where that is worth it."""
@@ -261,56 +278,6 @@ class _Encoder(Coder):
         error = 2 * (x.ravel()[some] - high) + 1
         q.ravel()[some] -= error < BIT_PRICE * saved
         return x, q
-
-
-class Pricer(_Encoder):
-    """What boxes would cost, bits and error, if they were coded like this; nothing is written."""
-
-    def __init__(
-        self, prior: Prior, x: NDArray[np.float32], last: Places, starts: list[int]
-    ) -> None:
-        super().__init__(prior, x, last)
-        self.error, self.bits = (np.zeros(x.shape[1], np.float32) for _ in range(2))
-        # squares of all modes from a checkpoint on: the error of a box that stops there
-        first = [starts[s] for s in contexts.CHECKPOINTS if s < len(starts) - 1]
-        spans = [x[a:b] for a, b in pairwise([*first, len(x)])]
-        squares = np.stack([down(x * x) for x in spans])
-        self.left = np.ascontiguousarray(np.cumsum(squares[::-1], axis=0)[::-1])
-
-    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
-        """Return whether boxes go on."""
-        on = self.last.take(boxes) >= diagonal
-        self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
-        stopped = boxes[~on]
-        self.error[stopped] += self.left[contexts.CHECKPOINTS.index(diagonal)].take(stopped)
-        return on
-
-    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
-        """Return the best magnitudes of a batch; their price is added up."""
-        x, q = self.choose(classes, rows, boxes)
-        where = classes.astype(np.intp) * self.costs.shape[1] + contexts.find_tokens(q, classes)
-        self.bits[boxes] += down(self.costs.take(where))
-        x -= q
-        self.error[boxes] += down(x * x)
-        return np.minimum(q, 1 << 14)
-
-
-class Quantiser(_Encoder):
-    """Chooses magnitudes by what they cost, and writes them."""
-
-    def __init__(
-        self,
-        prior: Prior,
-        x: NDArray[np.float32],
-        last: Places,
-        tables: tuple[AdaptiveTables, AdaptiveTables],
-        writer: StreamWriter,
-    ) -> None:
-        super().__init__(prior, x, last)
-        self.tables, self.writer = tables, writer
-        (self.tokens, self.flags) = tables
-        self.q = np.zeros(x.shape, np.int32)
-        self._raw: list[NDArray[np.uint8]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on: what comes is worth its bits."""
@@ -388,15 +355,13 @@ class MagnitudeReader(Coder):
         """Take where raw bits follow, and what they are added to."""
         self._wide.append((place, width, value))
 
-    def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
+    def finish(self, A: Counts) -> Counts:
         """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
         for place, widths, bases in self._wide:
             found = bases + unpack_bits(self.reader.raw(int(widths.sum())), widths)
             if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
                 raise damaged("has impossible values")
             A.ravel()[place] = found
-        if active is not None:
-            A = A * active
         A[0] = 0
         some = np.flatnonzero(A)
         negative = self.reader.raw(len(some)).astype(np.int32)

@@ -13,7 +13,7 @@ from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import Entries
 from elmfield.codec.lossy import deblock
-from elmfield.codec.lossy.deblock import BORDER_SAMPLES, PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
+from elmfield.codec.lossy.deblock import PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
 
 Singles = NDArray[np.float32]
 EDGES = np.array(deblock.EDGES, np.int32)
@@ -25,17 +25,17 @@ SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
 
 
 @compiled
-def _second_differences(z: Ints, sizes: Small, out: Ints) -> None:
+def _second_differences(z: Ints, B: int, out: Ints) -> None:
     """Write magnitudes of second differences along the middle axis, none across a border."""
     n = z.shape[1]
     for o in range(z.shape[0]):
         for i in range(n):
+            j = i
+            if i & (B - 1) == 0:
+                j = i + 1
+            elif (i + 1) & (B - 1) == 0:
+                j = i - 1
             for k in range(z.shape[2]):
-                B, j = np.int64(sizes[o % sizes.shape[0], i, k]), i
-                if i & (B - 1) == 0:
-                    j = i + 1
-                elif (i + 1) & (B - 1) == 0:
-                    j = i - 1
                 v = 0
                 if 0 < j < n - 1:
                     v = abs(z[o, j - 1, k] - 2 * z[o, j, k] + z[o, j + 1, k])
@@ -59,12 +59,12 @@ def _middle(x: NDArray[np.generic], k: int) -> NDArray[np.generic]:
     return x.reshape(int(np.prod(x.shape[:k])), x.shape[k], -1)
 
 
-def _roughness(z: Ints, sizes: Small) -> Ints:
+def _roughness(z: Ints, B: int) -> Ints:
     """Do what `deblock.find_roughness` does: (d, C, n...)."""
     out, other = np.empty((z.ndim - 1, *z.shape), np.int32), np.empty_like(z)
     for k in range(1, z.ndim):
         now, spare = out[k - 1], other
-        _second_differences(_middle(z, k), _middle(sizes, k - 1), _middle(now, k))
+        _second_differences(_middle(z, k), B, _middle(now, k))
         for j in range(1, z.ndim):
             _add_around(_middle(now, j), _middle(spare, j))
             now, spare = spare, now
@@ -90,7 +90,7 @@ def _find_moves(
     z: Ints,
     firsts: Integers,
     index: Integers,
-    sizes: Small,
+    places: Integers,
     rough: Ints,
     edges: Ints,
     weights: Ints,
@@ -103,7 +103,7 @@ def _find_moves(
     """Find how far samples move along each axis and across, and by which levels.
 
     Row r of samples begins at place ``firsts[r]`` of the padded ones, its index along the axes but
-    the last is ``index[r]``.
+    the last is ``index[r]``; `places` are those of samples beside borders.
     """
     d, C, rows, n = rough.shape
     which, most = np.empty(n, np.int32), np.empty(n, np.int32)
@@ -117,16 +117,10 @@ def _find_moves(
                 for i in range(n):
                     reached = np.int32(own[i] >= edges[0]) + np.int32(own[i] >= edges[1])
                     reached += np.int32(own[i] >= edges[2]) + np.int32(own[i] >= edges[3])
-                    level[i], which[i] = reached, reached * PLACES + PLACES - 1
+                    level[i], which[i] = reached, reached * PLACES
                     most[i] = max(most[i], reached)
                 for i in range(n):
-                    B = np.int64(sizes[r, i])
-                    behind = (index[r, a] if a < d - 1 else i) & (B - 1)
-                    before = B - 1 - behind
-                    if before < behind and before < BORDER_SAMPLES:
-                        which[i] += BORDER_SAMPLES + before - PLACES + 1
-                    elif behind < BORDER_SAMPLES and before >= behind:
-                        which[i] += behind - PLACES + 1
+                    which[i] += places[index[r, a] if a < d - 1 else i]
                 move = moves[a, c, r]
                 move[:] = 0
                 for t in range(along.shape[1]):
@@ -144,9 +138,7 @@ def _find_moves(
 
 
 @compiled
-def _add_products(
-    levels: Small, moves: Ints, off: Floats, power: Integers, along: Floats
-) -> None:
+def _add_products(levels: Small, moves: Ints, off: Floats, power: Integers, along: Floats) -> None:
     """Sum up products of the moves of levels with each other, and with errors."""
     kinds, C, n = moves.shape
     for c in range(C):
@@ -173,7 +165,7 @@ def _apply(levels: Small, moves: Ints, gains: Integers, out: Integers) -> None:
 class Moves:
     """How far weights would move samples (C, n...), and by which levels."""
 
-    def __init__(self, y: Integers, sizes: Small, weights: Shorts) -> None:
+    def __init__(self, y: Integers, B: int, weights: Shorts) -> None:
         C, d, n = len(y), y.ndim - 1, y.shape[-1]
         padded = deblock.pad_samples(y)
         inner = padded[(slice(None), *[slice(deblock.REACH, -deblock.REACH)] * d)]
@@ -189,8 +181,8 @@ class Moves:
             padded.reshape(C, -1),
             index @ steps[:-1] + deblock.REACH * steps.sum(),
             index,
-            np.ascontiguousarray(sizes).reshape(-1, n),
-            _roughness(np.ascontiguousarray(inner), sizes).reshape(d, C, -1, n),
+            deblock.border_places(max(y.shape), B),
+            _roughness(np.ascontiguousarray(inner), B).reshape(d, C, -1, n),
             EDGES * np.int32(4**d),
             by_place.transpose(0, 2, 1, 3).reshape(len(TAPS), len(deblock.LIMITS), -1),
             np.ascontiguousarray(w[:, :, -1].T),
