@@ -18,6 +18,7 @@ from elmfield.codec.lossy.deblock import PLACES, ROUGHEST, TAPS, Ints, Shorts, S
 Singles = NDArray[np.float32]
 EDGES = np.array(deblock.EDGES, np.int32)
 LOW_LIMIT, HIGH_LIMIT = np.int32(deblock.LIMITS[0]), np.int32(deblock.LIMITS[1])
+MINUS_LOW, MINUS_HIGH = np.int32(-deblock.LIMITS[0]), np.int32(-deblock.LIMITS[1])
 SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
 
 
@@ -75,14 +76,21 @@ def _roughness(z: Ints, B: int) -> Ints:
 
 @compiled
 def _add_moves(
-    near: Ints, middle: Ints, which: Ints, weak: Ints, strong: Ints, moves: Ints
+    near: Ints, middle: Ints, which: Ints, weights: Ints, held: Ints, moves: Ints
 ) -> None:
-    """Add what samples in a row move towards neighbours, by weights of their own."""
+    """Add what samples in a row move towards neighbours, by weights of their own.
+
+    The weight of large differences is in the upper half of a number: looked up first, then the rest
+    is done many samples at a time.
+    """
+    for i in range(moves.size):
+        held[i] = weights[which[i]]
     for i in range(moves.size):
         off = np.int32(near[i] - middle[i])
-        low = np.int32(min(max(off, -LOW_LIMIT), LOW_LIMIT))
-        high = np.int32(min(max(off, -HIGH_LIMIT), HIGH_LIMIT))
-        moves[i] += np.int32(weak[which[i]] * low) + np.int32(strong[which[i]] * high)
+        low = min(max(off, MINUS_LOW), LOW_LIMIT)
+        high = min(max(off, MINUS_HIGH), HIGH_LIMIT)
+        weak, strong = np.int32(np.int16(held[i])), np.int32(held[i] >> 16)
+        moves[i] += np.int32(np.int32(weak * low) + np.int32(strong * high))
 
 
 @compiled
@@ -106,7 +114,7 @@ def _find_moves(
     the last is ``index[r]``; `places` are those of samples beside borders.
     """
     d, C, rows, n = rough.shape
-    which, most = np.empty(n, np.int32), np.empty(n, np.int32)
+    which, most, held = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for c in range(C):
         for r in range(rows):
             p = firsts[r]
@@ -125,8 +133,7 @@ def _find_moves(
                 move[:] = 0
                 for t in range(along.shape[1]):
                     at = p + along[a, t]
-                    w = weights[t]
-                    _add_moves(z[c, at : at + n], middle, which, w[0], w[1], move)
+                    _add_moves(z[c, at : at + n], middle, which, weights[t], held, move)
             if d > 1:
                 move = moves[d, c, r]
                 move[:] = 0
@@ -134,7 +141,7 @@ def _find_moves(
                     levels[d, c, r, i] = most[i]
                 for t in range(aside.size):
                     at = p + aside[t]
-                    _add_moves(z[c, at : at + n], middle, most, across[0], across[1], move)
+                    _add_moves(z[c, at : at + n], middle, most, across, held, move)
 
 
 @compiled
@@ -146,8 +153,11 @@ def _add_products(levels: Small, moves: Ints, off: Floats, power: Integers, alon
             for i in range(n):
                 one, level = np.int64(moves[a, c, i]), levels[a, c, i]
                 along[c, level] += one * off[c, i]
-                for b in range(kinds):
-                    power[c, level, levels[b, c, i]] += one * moves[b, c, i]
+                for b in range(a):
+                    other = one * moves[b, c, i]
+                    power[c, level, levels[b, c, i]] += other
+                    power[c, levels[b, c, i], level] += other
+                power[c, level, level] += one * one
 
 
 @compiled
@@ -172,7 +182,8 @@ class Moves:
         steps = np.array(padded.strides[1:]) // padded.itemsize
         index = np.indices(y.shape[1:-1]).reshape(d - 1, math.prod(y.shape[1:-1])).T.copy()
         w = weights.astype(np.int32).reshape(deblock.LEVELS, len(deblock.LIMITS), -1)
-        by_place = np.stack([w[:, :, deblock.weight_columns(tap)] for tap in TAPS])
+        both = (w[:, 1] << 16) | (w[:, 0] & 0xFFFF)
+        by_place = np.stack([both[:, deblock.weight_columns(tap)] for tap in TAPS])
         offsets = np.array([offset for offset, *_ in deblock.neighbours(d)], np.int64) @ steps
         n_along = d * len(TAPS)
         self.levels = np.empty((d + (d > 1), C, len(index), n), np.uint8)
@@ -184,8 +195,8 @@ class Moves:
             deblock.border_places(max(y.shape), B),
             _roughness(np.ascontiguousarray(inner), B).reshape(d, C, -1, n),
             EDGES * np.int32(4**d),
-            by_place.transpose(0, 2, 1, 3).reshape(len(TAPS), len(deblock.LIMITS), -1),
-            np.ascontiguousarray(w[:, :, -1].T),
+            by_place.reshape(len(TAPS), -1),
+            both[:, -1].copy(),
             offsets[:n_along].reshape(d, len(TAPS)),
             offsets[n_along:],
             self.levels,
