@@ -9,6 +9,7 @@ help, not at all. All arithmetic of the decoder is in integers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, product
 from operator import mul, sub
 
@@ -219,13 +220,13 @@ def choose_gains(
     worth : float
         The sum of squares, in units, that a byte must save.
     """
-    off = np.asarray(x - y, np.float64)
+    off = np.subtract(x, y, dtype=np.float64)
     if pays(0):
-        from elmfield.codec.lossy.sample_loops import Moves as Compiled
+        from elmfield.codec.lossy.sample_loops import Moves as CompiledMoves
 
-        compiled = Compiled(y, B, weights)
-        gains = _solve_gains(*compiled.products(off))
-        found = compiled.apply(y, gains)
+        compiled = CompiledMoves(y, B, weights)
+        power, along = compiled.products(off)
+        apply = compiled.apply
     else:
         moves = list(find_moves(y, B, weights))
         power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
@@ -234,16 +235,18 @@ def choose_gains(
             by_level = by_level.astype(np.float64)
             power[part[0]] += by_level @ by_level.T
             along[part[0]] += by_level @ off[part].ravel()
-        gains = _solve_gains(power, along)
-        found = _apply_moves(y, moves, gains)
-    saved = float(np.sum(off**2) - np.sum((x - found) ** 2))
-    return (gains, found) if saved > worth * gains.size else (None, y)
+        apply = partial(_apply_moves, moves=moves)
+    scale = float(1 << WEIGHT_BITS + GAIN_BITS)
+    gains = _solve_gains(power, along * scale)
+    g = gains / scale
+    saved = 2 * float(np.sum(g * along)) - float(np.einsum("ca,cab,cb->", g, power, g))
+    return (gains, apply(y, gains=gains)) if saved > worth * gains.size else (None, y)
 
 
 def _solve_gains(power: Floats, along: Floats) -> Small:
     """Return gains of least squares within their range, one after the other, again and again."""
     found = []
-    for P, v in zip(power.tolist(), (along * (1 << WEIGHT_BITS + GAIN_BITS)).tolist()):
+    for P, v in zip(power.tolist(), along.tolist()):
         gains = [0.0] * LEVELS
         for _ in range(GAIN_ROUNDS):
             before = list(gains)

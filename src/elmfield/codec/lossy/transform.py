@@ -168,8 +168,8 @@ def find_rotation(x: Floats) -> Floats | None:
 
 def separate_channels(x: Floats, M: Floats) -> Floats:
     """Return independent channels of samples."""
-    back = np.linalg.solve(M / (1 << ROTATION_BITS), x.reshape(len(x), -1))
-    return np.asarray(back, np.float64).reshape(x.shape)
+    back = np.linalg.inv(M / (1 << ROTATION_BITS)).astype(x.dtype)
+    return np.asarray(back @ x.reshape(len(x), -1)).reshape(x.shape)
 
 
 def mix_channels(y: Floats, M: Floats) -> Floats:
