@@ -43,7 +43,7 @@ tiles of ERA5 and parts of the Blue Marble, which benchmarks score too."""
 WORTH_CORRECTIONS = 0.85
 """Part of the bytes by other ways below which corrections are worth their time, six times as much.
 """
-ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 2.2, 4: 2.2}
+ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 3.2, 4: 3.2}
 """Bits a sample by other ways, by axes, from which on corrections are not even estimated: of
 weather at several bounds they saved nothing there."""
 
@@ -86,18 +86,22 @@ def pack_bounded(
         return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    out = [_interpolate(one) for one in bounded]
+    smooth = [_interpolate(one) for one in bounded]
+    # whole numbers are not interpolated: a lattice is their first way
+    out = [m if m is None else _try_corrections(one, m, effort) for one, m in zip(bounded, smooth)]
     places = [
-        _round_to_lattice(one) if _wants_lattice(one, made, effort) else None
-        for one, made in zip(bounded, out)
+        _round_to_lattice(one) if _wants_lattice(one, made, now, effort) else None
+        for one, made, now in zip(bounded, smooth, out)
     ]
     some = [(i, *found) for i, found in enumerate(places) if found is not None]
     arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
     for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
         out[i] = packing.fewer_bytes((data, values), out[i])
+    for i, one in enumerate(bounded):
+        if smooth[i] is None:
+            out[i] = _try_corrections(one, out[i], effort)
     return [
-        packing.choose_smaller(_try_corrections(one, made, effort), one.values, channel_axis)
-        for one, made in zip(bounded, out)
+        packing.choose_smaller(made, one.values, channel_axis) for one, made in zip(bounded, out)
     ]
 
 
@@ -114,11 +118,17 @@ def _interpolate(one: BoundedTile) -> Coded | None:
     return made if made is not None and one.keeps(one.tile.head.arrange(made[1])) else None
 
 
-def _wants_lattice(one: BoundedTile, made: Coded | None, effort: int) -> bool:
-    """Whether a lattice may take fewer bytes than interpolation."""
+def _wants_lattice(one: BoundedTile, made: Coded | None, now: Coded | None, effort: int) -> bool:
+    """Whether a lattice may take fewer bytes than interpolation, `made`, and what is best by now.
+
+    Where corrections are better than interpolation, samples are noisy below the bound: a lattice
+    is not.
+    """
     if made is None:
         return True
-    return effort > FAST_EFFORT and 8 * len(made[0]) > INTERPOLATION_MAX_BITS * one.values.size
+    if effort <= FAST_EFFORT or (now is not made and effort < EVERY_WAY_EFFORT):
+        return False
+    return 8 * len(made[0]) > INTERPOLATION_MAX_BITS * one.values.size
 
 
 def _try_corrections(one: BoundedTile, made: Coded | None, effort: int) -> Coded | None:

@@ -29,7 +29,7 @@ prefers are tried too. To mix sizes within a tile took 1.5 of the time and saved
 bytes at equal errors, on weather and photographs: it was left out."""
 
 
-LOOPS_SHARE = 8
+LOOPS_SHARE = 16
 """A sample in boxes saves this part of what one without loss saves by compiled loops: to import
 them takes 0.5 s, as long as NumPy codes a million samples."""
 CHOICE_SAMPLES = 1 << 16
