@@ -322,7 +322,7 @@ def box_lines():
     from codec_training.smoothing import lines
     from codec_training.tables import known
     from elmfield.codec.lossy import deblock
-    from elmfield.codec.lossy.packing import choose_sizes
+    from elmfield.codec.lossy.packing import rank_sizes
     from elmfield.codec.lossy.transform import UNIT
     from elmfield.codec.lossy.write import write_boxes
 
@@ -331,11 +331,12 @@ def box_lines():
         y, step = grey(picture), 8.0
         for _ in range(2):  # the second time nearly at 40 dB
             x = (y - y.mean())[None] / step
-            _, coded, sizes = write_boxes(x, *choose_sizes(x, 7))
-            _, smoothed = deblock.choose_gains(x * UNIT, coded, sizes, weights, 0.0)
+            size = rank_sizes(x)[0]
+            _, coded = write_boxes(x, size)
+            _, smoothed = deblock.choose_gains(x * UNIT, coded, size, weights, 0.0)
             db = ef.psnr(x * step, smoothed * (step / UNIT), data_range=255)
-            row = {"data": name, "dB": db, "uncoded": lines(x[0], sizes)}
-            row |= {"coded": lines(coded[0], sizes), "smoothed": lines(smoothed[0], sizes)}
+            row = {"data": name, "dB": db, "uncoded": lines(x[0], size)}
+            row |= {"coded": lines(coded[0], size), "smoothed": lines(smoothed[0], size)}
             step *= 10 ** ((db - 40) / 15)
         rows.append(row)
         print(row, flush=True)

@@ -26,7 +26,7 @@ from codec_training.data import sources
 from codec_training.tables import kept, known, words
 from elmfield.codec.ans import frequencies
 from elmfield.codec.lossy import contexts, write
-from elmfield.codec.lossy.coder import Pricer
+from elmfield.codec.lossy.coder import Quantiser, StreamWriter, section_tables
 from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
 from elmfield.codec.lossy.read import PLANE_BOX, Part, grid_shape
 from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
@@ -36,15 +36,6 @@ rng = np.random.default_rng(0)
 
 
 # --- features -------------------------------------------------------------------------------------
-
-
-class Choice(Pricer):
-    """The magnitudes the encoder would choose."""
-
-    def code_magnitudes(self, classes, rows, boxes):
-        _, q = self.choose(classes, rows, boxes)
-        self.q[rows][:, boxes] = q
-        return np.minimum(q, 1 << 14)
 
 
 class Noted:
@@ -111,11 +102,9 @@ def noted(x, B, part):
     m, full, trained = modes(B, d), write.pad_to_boxes(x, B), load_prior(d)
     X, grid = find_modes(full, B)[m.rows], grid_shape(x.shape, B)
     plane = np.rint(X[0] * UNIT).astype(np.int64).reshape(grid)
-    residual, _ = write.find_residual(X, Part(m, plane))
-    a = np.abs(residual).astype(np.float32)
+    a = write.Residual.of(X, Part(m, plane)).magnitudes
     last = write.find_last(a, m)
-    choice = Choice(trained, a, last, m.starts)
-    choice.q = np.zeros(a.shape, np.int32)
+    choice = Quantiser(trained, a, last, section_tables(d), StreamWriter())
     contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained, choice)
     note = Noted(choice.q, last, part)
     none = np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8)
@@ -136,7 +125,6 @@ def gathered(arrays, sizes, targets, part):
                 notes.append(note)
                 if plane.size > 64:
                     notes.append(noted(plane, PLANE_BOX[x.ndim - 1], 1.0)[0])
-                    notes.append(noted(plane, 2, 0.5)[0])
     join = [[y for note in notes for y in getattr(note, name)] for name in NAMES]
     return [np.concatenate(found) for found in join]
 

@@ -102,10 +102,10 @@ class Stream:
 
 
 class Part:
-    """Boxes of one size, coded or not."""
+    """Boxes of one size."""
 
-    def __init__(self, b, plane, active):
-        self.b, self.plane, self.active = b, plane, active
+    def __init__(self, b, plane):
+        self.b, self.plane = b, plane
         self.C, *self.grid = plane.shape
         self.d = len(self.grid)
         self.boxes = list(itertools.product(*map(range, plane.shape)))
@@ -140,21 +140,14 @@ class Part:
         at = [tuple(m - s for m, s in zip(mode, step, strict=True)) for step in steps]
         return sum(self.a(box, m) for m in at if min(m) >= 0)
 
-    def walk(self, stream, prior, tables, before):
+    def walk(self, stream, prior, tables):
         d, small = self.d, self.b
         one = [tuple(int(k == j) for k in range(d)) for j in range(d)]
         two = [tuple(2 * v for v in e) for e in one]
         pairs = [tuple(map(sum, zip(e, f, strict=True))) for e, f in itertools.combinations(one, 2)]
         for box in self.boxes:
             self.A[box, (0,) * d] = self.expected(box)
-            if not self.active[box] and before is not None:
-                larger = (box[0], *(i // 2 for i in box[1:]))
-                for mode in self.modes[1:]:
-                    corners = itertools.product(*((2 * m, 2 * m + 1) for m in mode))
-                    self.A[box, mode] = (
-                        sum(before.a(larger, c) for c in corners) + 2 ** (d - 1)
-                    ) >> d
-        g, alive = int(small >= 16), [box for box in self.boxes if self.active[box]]
+        g, alive = int(small >= 16), list(self.boxes)
         few = math.prod(self.grid) < 16
         odd = {box: sum(box[1:]) % 2 == 1 and not few for box in self.boxes}
         alive.sort(key=lambda box: odd[box])
@@ -288,27 +281,20 @@ def coarse(x):
     return sum(step <= x for step in STEPS)
 
 
-def read_parts(parts, heads, stream, prior):
+def read_part(part, head, stream, prior):
     tables = {
         "tokens": Tables(prior["tokens"], 16, 1 << 18, 1024),
         "flags": Tables(prior["going"], 16, 1 << 18, 1024),
     }
-    before = None
-    for part in parts:
-        part.walk(stream, prior, tables, before)
-        before = part
+    part.walk(stream, prior, tables)
     stream.finish()
-    return [part.finish(stream, *head) for part, head in zip(parts, heads, strict=True)]
+    return part.finish(stream, *head)
 
 
-def read_heads(data, sizes, d):
-    heads, at = [], 0
-    for b in sizes:
-        n = sum(1 <= sum(m) <= 2 for m in itertools.product(range(b), repeat=d))
-        found = np.frombuffer(data, np.int8, 3 + n, at)
-        heads.append((found[:3], found[3:]))
-        at += 3 + n
-    return heads, Stream(data[at:])
+def read_head(data, b, d):
+    n = sum(1 <= sum(m) <= 2 for m in itertools.product(range(b), repeat=d))
+    found = np.frombuffer(data, np.int8, 3 + n)
+    return (found[:3], found[3:]), Stream(data[3 + n :])
 
 
 def crop(values, shape):
@@ -319,85 +305,48 @@ def grid_of(shape, b):
     return (shape[0], *(-(-n // b) for n in shape[1:]))
 
 
-def read_cuts(stream, may, grid):
-    tables = Tables([[64, 64], [96, 16], [80, 32], [64, 64], [32, 80], [16, 96]], 32, 1 << 16, 0)
-    d, cut = len(grid) - 1, np.zeros((1, *grid[1:]), int)
-    part = Part(2, cut, None)
-    for phase in (0, 1):
-        odd = {b: sum(b[1:]) % 2 if cut.size >= 16 else 0 for b in part.boxes}
-        boxes = [b for b in part.boxes if odd[b] == phase and may[b]]
-        near = [sum(int(cut[n]) for _, n in part.neighbours(b)) for b in boxes]
-        classes = [1 + 4 * n // (2 * d) if phase else 0 for n in near]
-        for b, found in zip(boxes, stream.batch(tables, classes), strict=True):
-            cut[b] = found
-    return cut > 0
-
-
-def spread(mask):
-    for k in range(1, mask.ndim):
-        mask = mask.repeat(2, axis=k)
-    return mask
-
-
-def whole_samples(sections, shape, B, K, prior):
-    d, C = len(shape) - 1, shape[0]
-    planes = [grid_of(shape, B)]
+def whole_samples(sections, shape, B, prior):
+    d = len(shape) - 1
+    planes = [shape, grid_of(shape, B)]
     while math.prod(planes[-1][1:]) > 16:
         planes.append(grid_of(planes[-1], ABOVE[d]))
     first = sections[0]
     differences = np.frombuffer(first, f"<i{first[0]}", offset=1).tolist()
     plane = 64 * np.array(list(itertools.accumulate(differences))).reshape(planes[-1])
-    for wanted, data in zip(planes[-2::-1], sections[1:], strict=False):
-        heads, stream = read_heads(data, [ABOVE[d]], d)
-        part = Part(ABOVE[d], plane, np.ones(plane.shape, bool))
-        plane = crop(part.samples(read_parts([part], heads, stream, prior)[0]), wanted)
-    may, parts = np.ones((1, *plane.shape[1:]), bool), []
-    for data in sections[len(planes) : len(planes) + K]:
-        heads, stream = read_heads(data, [2], d)
-        cut = read_cuts(stream, may, plane.shape)
-        parts.append(Part(B >> len(parts), plane, np.repeat(may & ~cut, C, axis=0)))
-        part = Part(2, plane, np.repeat(cut, C, axis=0))
-        plane = part.samples(read_parts([part], heads, stream, prior)[0])
-        may = spread(cut)
-    parts.append(Part(B >> K, plane, np.repeat(may, C, axis=0)))
-    heads, stream = read_heads(sections[len(planes) + K], [p.b for p in parts], d)
-    out = np.zeros((C, *(B * n for n in planes[0][1:])), np.int64)
-    sizes = np.zeros(out.shape, int)
-    for part, values in zip(parts, read_parts(parts, heads, stream, prior), strict=True):
-        where = part.active
-        for k in range(1, d + 1):
-            where = where.repeat(part.b, axis=k)
-        out = np.where(where, part.samples(values), out)
-        sizes[where] = part.b
-    return crop(out, shape), crop(sizes, shape)
+    sizes = [ABOVE[d]] * (len(planes) - 2) + [B]
+    for wanted, b, data in zip(planes[-2::-1], sizes, sections[1:], strict=True):
+        head, stream = read_head(data, b, d)
+        part = Part(b, plane)
+        plane = crop(part.samples(read_part(part, head, stream, prior)), wanted)
+    return plane
 
 
-def roughness(y, sizes=None):
-    """Second differences along each axis, (d, C, n...), smoothed; with sizes only within boxes."""
+def roughness(y, b=None):
+    """Second differences along each axis, (d, C, n...), smoothed; with b only within boxes."""
     d = y.ndim - 1
     y, out = np.clip(y, -(2**28), 2**28), []
     for k in range(1, d + 1):
         D, n = np.zeros(y.shape, np.int64), y.shape[k]
         for i in range(1, n - 1):
-            a, b, c = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
-            D[(slice(None),) * k + (i,)] = np.minimum(abs(a - 2 * b + c), 2**20)
-        if sizes is not None:
+            u, v, w = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
+            D[(slice(None),) * k + (i,)] = np.minimum(abs(u - 2 * v + w), 2**20)
+        if b is not None:
             plain = D.copy()
             for p in np.ndindex(y.shape):
-                i, b = p[k], int(sizes[p])
+                i = p[k]
                 j = i + 1 if i % b == 0 else i - 1 if i % b == b - 1 else i
                 D[p] = plain[(*p[:k], min(max(j, 0), n - 1), *p[k + 1 :])]
         for j in range(1, d + 1):
             edge = np.pad(D, [(int(i == j), int(i == j)) for i in range(d + 1)], mode="edge")
-            a, b, c = (np.take(edge, range(o, o + y.shape[j]), axis=j) for o in (0, 1, 2))
-            D = a + 2 * b + c
+            u, v, w = (np.take(edge, range(o, o + y.shape[j]), axis=j) for o in (0, 1, 2))
+            D = u + 2 * v + w
         out.append(D)
     return np.array(out)
 
 
-def smoothed(y, sizes, gains, weights):
+def smoothed(y, b, gains, weights):
     """Samples moved towards their neighbours, one at a time."""
-    d, D, out = y.ndim - 1, roughness(y, sizes), y.copy()
+    d, D, out = y.ndim - 1, roughness(y, b), y.copy()
     offsets = [(o, *v) for o in (1, 2) for k in range(d) for v in ((k, -1), (k, 1))]
     for p in np.ndindex(y.shape):
         levels = [sum(int(r[p]) >= e * 4**d for e in (8, 24, 72, 200)) for r in D]
@@ -411,15 +360,15 @@ def smoothed(y, sizes, gains, weights):
             return int(gains[p[0]][level]) * (row[which] * small + row[15 + which] * large)
 
         for far, k, side in offsets:
-            behind = p[1 + k] % int(sizes[p])
-            before = int(sizes[p]) - 1 - behind
+            behind = p[1 + k] % b
+            before = b - 1 - behind
             j, towards = min(behind, before), -1 if behind <= before else 1
             which = 6 if j > 2 else 2 * j + (side != towards)
             offset = [far * side * (i == k) for i in range(d)]
             total += move(offset, 7 * (far - 1) + which, levels[k])
         for i, k in itertools.combinations(range(d), 2):
-            for a, b in itertools.product((-1, 1), repeat=2):
-                total += move([a * (n == i) + b * (n == k) for n in range(d)], 14, max(levels))
+            for one, two in itertools.product((-1, 1), repeat=2):
+                total += move([one * (n == i) + two * (n == k) for n in range(d)], 14, max(levels))
         out[p] += (total + 2**15) >> 16
     return out
 
@@ -462,7 +411,7 @@ def unpack(data, priors):
     assert reader.take(3) == b"\xe7\x01\x01"
     code, ndim, channel = reader.take(3)
     shape = [reader.number() for _ in range(ndim)]
-    flags, log_size, K = reader.take(3)
+    flags, log_size = reader.take(2)
     offset, step = np.frombuffer(reader.take(16), "<f8").tolist()
     C = shape[channel - 1] if channel else 1
     rest = [n for k, n in enumerate(shape) if k != channel - 1]
@@ -471,7 +420,7 @@ def unpack(data, priors):
     gains = np.frombuffer(reader.take(5 * C), np.uint8).reshape(C, 5) if flags & 8 else None
     U = reader.number() if flags & 4 else 0
     d, B = len(long) - 1, 1 << log_size
-    n, plane = 1 + K + bool(flags & 1) + bool(flags & 4), grid_of(long, B)
+    n, plane = 1 + bool(flags & 1) + bool(flags & 4), grid_of(long, B)
     n += 1
     while math.prod(plane[1:]) > 16:
         plane, n = grid_of(plane, ABOVE[d]), n + 1
@@ -480,9 +429,9 @@ def unpack(data, priors):
     last = sections.pop() if flags & 4 else None
     names = ("weights", "classes", "flags", "tokens", "going", "smoothing")
     prior = {name: priors[f"{name}{min(d, 3)}"] for name in names}
-    y, sizes = whole_samples(sections, long, B, K, prior)
+    y = whole_samples(sections, long, B, prior)
     if gains is not None:
-        y = smoothed(y, sizes, gains, prior["smoothing"])
+        y = smoothed(y, B, gains, prior["smoothing"])
     if matrix is not None:
         flat = y.reshape(C, -1)
         turned = [sum(int(m) * row for m, row in zip(line, flat, strict=True)) for line in matrix]

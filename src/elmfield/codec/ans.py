@@ -25,6 +25,7 @@ bits, whatever its size) if others or the tail have a word for its last state, e
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +142,14 @@ class AdaptiveTables:
         self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
         self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
         self.tables = Tables.of(frequencies(self.counts, bits), bits)
+
+    def copy(self) -> "AdaptiveTables":
+        """Return tables that learn apart from these."""
+        other, own = copy(self), self.tables
+        other.counts, other.fresh = self.counts.copy(), self.fresh.copy()
+        other.seen, other.n = self.seen.copy(), self.n.copy()
+        other.tables = Tables(own.bits, own.entries.copy(), own.slots.copy())
+        return other
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
         """Learn from a batch that both ends know by now: symbols and their classes."""

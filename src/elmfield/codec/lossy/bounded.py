@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfc
 
 from elmfield._array.channel_stats import spacing_at
 from elmfield._array.checks import USUAL_EFFORT, positive
 from elmfield.codec import lossless
 from elmfield.codec.lossless.numbers import round_floats
-from elmfield.codec.lossy import packing, write
+from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.interpolated import pack_interpolated
 from elmfield.codec.lossy.lossy_tile import (
     LARGEST_CORRECTION,
@@ -44,7 +43,7 @@ tiles of ERA5 and parts of the Blue Marble, which benchmarks score too."""
 WORTH_CORRECTIONS = 0.85
 """Part of the bytes by other ways below which corrections are worth their time, six times as much.
 """
-ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 2.2, 4: 2.2}
+ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 3.2, 4: 3.2}
 """Bits a sample by other ways, by axes, from which on corrections are not even estimated: of
 weather at several bounds they saved nothing there."""
 
@@ -87,18 +86,22 @@ def pack_bounded(
         return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
     bound = positive("max_error", max_error)
     bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    out = [_interpolate(one, effort) for one in bounded]
+    smooth = [_interpolate(one, effort) for one in bounded]
+    # whole numbers are not interpolated: a lattice is their first way
+    out = [m if m is None else _try_corrections(one, m, effort) for one, m in zip(bounded, smooth)]
     places = [
-        _round_to_lattice(one) if _wants_lattice(one, made, effort) else None
-        for one, made in zip(bounded, out)
+        _round_to_lattice(one) if _wants_lattice(one, made, now, effort) else None
+        for one, made, now in zip(bounded, smooth, out)
     ]
     some = [(i, *found) for i, found in enumerate(places) if found is not None]
     arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
     for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
         out[i] = packing.fewer_bytes((data, values), out[i])
+    for i, one in enumerate(bounded):
+        if smooth[i] is None:
+            out[i] = _try_corrections(one, out[i], effort)
     return [
-        packing.choose_smaller(_try_corrections(one, made, effort), one.values, channel_axis)
-        for one, made in zip(bounded, out)
+        packing.choose_smaller(made, one.values, channel_axis) for one, made in zip(bounded, out)
     ]
 
 
@@ -115,11 +118,17 @@ def _interpolate(one: BoundedTile, effort: int) -> Coded | None:
     return made if made is not None and one.keeps(one.tile.head.arrange(made[1])) else None
 
 
-def _wants_lattice(one: BoundedTile, made: Coded | None, effort: int) -> bool:
-    """Whether a lattice may take fewer bytes than interpolation."""
+def _wants_lattice(one: BoundedTile, made: Coded | None, now: Coded | None, effort: int) -> bool:
+    """Whether a lattice may take fewer bytes than interpolation, `made`, and what is best by now.
+
+    Where corrections are better than interpolation, samples are noisy below the bound: a lattice
+    is not.
+    """
     if made is None:
         return True
-    return effort > FAST_EFFORT and 8 * len(made[0]) > INTERPOLATION_MAX_BITS * one.values.size
+    if effort <= FAST_EFFORT or (now is not made and effort < EVERY_WAY_EFFORT):
+        return False
+    return 8 * len(made[0]) > INTERPOLATION_MAX_BITS * one.values.size
 
 
 def _try_corrections(one: BoundedTile, made: Coded | None, effort: int) -> Coded | None:
@@ -181,17 +190,16 @@ def _round_to_lattice(one: BoundedTile) -> tuple[Values, tuple[float, float] | N
 
 
 def _estimate_bits(one: BoundedTile, most: int) -> float | None:
-    """Return about the bits a sample of the tile with corrections, estimated on a part of it.
+    """Return about the bits a sample of the tile with corrections: those of a part of it.
 
     The part may be rougher than the tile, or smoother: bits follow mean logarithms of differences.
     None where it cannot be coded so.
     """
     some = one.tile.take_pieces(most)
-    found = some.separate(STEP_RATIO * one.half)
-    if found is None:
+    values = some.x.astype(some.head.dtype)
+    made = pack_corrected(BoundedTile(values, some, one.bound, one.half), FAST_EFFORT)
+    if made is None:
         return None
-    x, (sizes, usual), _ = found
-    errors, bits = write.estimate(x, sizes[usual])
     more = 1.0
     if some.x.size < one.tile.x.size:
         rough = (one.tile.x / (2 * one.half)).astype(np.float32)
@@ -200,11 +208,7 @@ def _estimate_bits(one: BoundedTile, most: int) -> float | None:
         rough = np.log2(1 + np.abs(rough))
         part = PreparedTile(one.tile.head, rough, None, 0.0).take_pieces(most).x.mean()
         more = float(rough.mean() / part) if part > 0 else 1.0
-    rms = np.sqrt(np.maximum(errors, 1e-3) * (len(errors) / some.x.size)) * STEP_RATIO
-    often = np.clip(erfc(1 / (rms * math.sqrt(2))), 1e-9, 0.999)
-    rest = 1 - often
-    corrections = often - often * np.log2(often) - rest * np.log2(rest)
-    return more * float(bits / some.x.size + corrections.mean())
+    return more * 8 * len(made[0]) / some.x.size
 
 
 def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None:

@@ -7,8 +7,6 @@ octaves. The decoder sees from the last state how many raw bits there are: those
 below its leading one.
 """
 
-from collections.abc import Sequence
-from copy import deepcopy
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -16,11 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.running import pays
 from elmfield.codec import ans
 from elmfield.codec.ans import AdaptiveTables, Decoder, Entries, Symbols
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.contexts import BatchCoder, Counts, Places, Prior, Small, load_prior
+from elmfield.codec.lossy.contexts import (
+    BatchCoder,
+    BoxWalk,
+    Counts,
+    Places,
+    Prior,
+    Small,
+    load_prior,
+)
 
 Array = NDArray[Any]
 
@@ -35,6 +42,7 @@ MAX_LANES = 8192
 BITS_PER_LANE = 256
 """So many coded bits make another lane worth its bit."""
 TOP_OCTAVE = 31
+PRICE_BITS = 16
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -85,10 +93,13 @@ class StreamWriter:
     def content(self) -> bytes:
         """Return the numbers of lanes and words, states, words, and raw bits that no lane took."""
         raw = np.concatenate([np.zeros(0, np.uint8), *self.raw])
-        prices = [_prices().take(entries & np.uint32(0xFFFF)) for entries in self.batches]
-        lanes = _choose_lanes(prices, len(raw))
+        entries = np.concatenate([np.zeros(0, np.uint32), *self.batches])
+        ends = np.cumsum([len(batch) for batch in self.batches])
+        total = len(raw) + (int(_prices().take(entries & np.uint32(0xFFFF)).sum()) >> PRICE_BITS)
+        largest = max(map(len, self.batches), default=1)
+        lanes = max(1, min(MAX_LANES, largest, len(raw) // 24, total // BITS_PER_LANE))
         # a lane ends with its bits beyond whole words, of a last state of 16.5 bits
-        result = 16.5 + _sum_lanes(prices, lanes) % 16
+        result = 16.5 + _lane_prices(entries, ends, lanes) / (1 << PRICE_BITS) % 16
         widths = 16 + np.floor(TOP_OCTAVE - result + 0.5).astype(np.int64) % 16
         used = int(widths.sum())
         raw = np.concatenate([raw, np.zeros(max(0, used - len(raw)), np.uint8)])
@@ -108,26 +119,24 @@ class StreamWriter:
 
 
 @lru_cache(maxsize=1)
-def _prices() -> NDArray[np.float64]:
-    """Return the bits of a symbol by its frequency."""
-    return TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+def _prices() -> NDArray[np.int64]:
+    """Return the bits of a symbol by its frequency, times 2^PRICE_BITS."""
+    bits = TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+    return np.rint(bits * (1 << PRICE_BITS)).astype(np.int64)
 
 
-def _choose_lanes(prices: Sequence[NDArray[np.float64]], n_raw: int) -> int:
-    """Return how many lanes are worth their bits."""
-    total = n_raw + sum(float(price.sum()) for price in prices)
-    largest = max(map(len, prices), default=1)
-    return max(1, min(MAX_LANES, largest, n_raw // 24, int(total / BITS_PER_LANE)))
+def _lane_prices(entries: Entries, ends: Places, lanes: int) -> NDArray[np.int64]:
+    """Return the prices of the symbols of each lane."""
+    if pays(0):
+        from elmfield.codec.lossy import sample_loops
 
-
-def _sum_lanes(prices: Sequence[NDArray[np.float64]], lanes: int) -> NDArray[np.float64]:
-    """Return the bits of each lane."""
-    total = np.zeros(lanes)
-    for price in prices:
-        whole = len(price) // lanes * lanes
-        if whole:
-            total += price[:whole].reshape(-1, lanes).sum(axis=0)
-        total[: len(price) - whole] += price[whole:]
+        return sample_loops.lane_prices(entries, ends, _prices(), lanes)
+    prices, total = _prices().take(entries & np.uint32(0xFFFF)), np.zeros(lanes, np.int64)
+    for a, b in pairwise([0, *ends.tolist()]):
+        whole = b - (b - a) % lanes
+        if whole > a:
+            total += prices[a:whole].reshape(-1, lanes).sum(axis=0)
+        total[: b - whole] += prices[whole:b]
     return total
 
 
@@ -195,7 +204,8 @@ def _initial_tables(prior: Prior) -> tuple[AdaptiveTables, AdaptiveTables]:
 
 def section_tables(d: int) -> tuple[AdaptiveTables, AdaptiveTables]:
     """Return the tables of tokens and of flags that a section of d axes begins with."""
-    return deepcopy(_initial_tables(load_prior(d)))
+    tokens, flags = (tables.copy() for tables in _initial_tables(load_prior(d)))
+    return tokens, flags
 
 
 def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -204,8 +214,36 @@ def down(x: NDArray[np.float32]) -> NDArray[np.float32]:
     return sums
 
 
-class _Encoder(BatchCoder):
-    """What pricing and writing share.
+Singles = NDArray[np.float32]
+
+
+class Coder(BatchCoder):
+    """What compiled loops are given of a coder, and give it back."""
+
+    tables: tuple[AdaptiveTables, AdaptiveTables]
+    reader: StreamReader | None = None
+    x = np.zeros((0, 0), np.float32)
+    last = np.zeros(0, np.intp)
+    q = np.zeros((0, 0), np.int32)
+
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take entries of symbols, ends of their batches; places, values and widths of raw bits."""
+
+
+def code_boxes(walk: BoxWalk, prior: Prior, coder: Coder) -> None:
+    """Run a walk through boxes: by compiled loops where these pay."""
+    if pays(0):
+        from elmfield.codec.lossy import box_loops
+
+        box_loops.run(walk, prior, coder)
+    else:
+        walk.run(prior, coder)
+
+
+class Quantiser(Coder):
+    """Chooses magnitudes by what they cost, and writes them.
 
     Parameters
     ----------
@@ -215,9 +253,19 @@ class _Encoder(BatchCoder):
         The last diagonal worth coding.
     """
 
-    def __init__(self, prior: Prior, x: NDArray[np.float32], last: Places) -> None:
-        self.x, self.last = x, last
-        self.costs, self.flag_costs = prior.costs, prior.flag_costs
+    def __init__(
+        self,
+        prior: Prior,
+        x: Singles,
+        last: Places,
+        tables: tuple[AdaptiveTables, AdaptiveTables],
+        writer: StreamWriter,
+    ) -> None:
+        self.x, self.last, self.costs = x, last, prior.costs
+        self.tables, self.writer = tables, writer
+        (self.tokens, self.flags) = tables
+        self.q = np.zeros(x.shape, np.int32)
+        self._raw: list[NDArray[np.uint8]] = []
 
     def choose(self, classes: Small, rows: slice, boxes: Places) -> tuple[Array, Counts]:
         """Return magnitudes of a batch in steps, and rounded: one less where that is worth it."""
@@ -230,55 +278,6 @@ class _Encoder(BatchCoder):
         error = 2 * (x.ravel()[some] - high) + 1
         q.ravel()[some] -= error < BIT_PRICE * saved
         return x, q
-
-
-class Pricer(_Encoder):
-    """What boxes would cost, bits and error, if they were coded like this; nothing is written."""
-
-    def __init__(
-        self, prior: Prior, x: NDArray[np.float32], last: Places, starts: list[int]
-    ) -> None:
-        super().__init__(prior, x, last)
-        self.error, self.bits = (np.zeros(x.shape[1], np.float32) for _ in range(2))
-        # squares of all modes from a checkpoint on: the error of a box that stops there
-        first = [starts[s] for s in contexts.CHECKPOINTS if s < len(starts) - 1]
-        spans = [x[a:b] for a, b in pairwise([*first, len(x)])]
-        squares = np.stack([down(x * x) for x in spans])
-        self.left = np.ascontiguousarray(np.cumsum(squares[::-1], axis=0)[::-1])
-
-    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
-        """Return whether boxes go on."""
-        on = self.last.take(boxes) >= diagonal
-        self.bits[boxes] += self.flag_costs.take(classes.astype(np.intp) * 2 + on)
-        stopped = boxes[~on]
-        self.error[stopped] += self.left[contexts.CHECKPOINTS.index(diagonal)].take(stopped)
-        return on
-
-    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
-        """Return the best magnitudes of a batch; their price is added up."""
-        x, q = self.choose(classes, rows, boxes)
-        where = classes.astype(np.intp) * self.costs.shape[1] + contexts.find_tokens(q, classes)
-        self.bits[boxes] += down(self.costs.take(where))
-        x -= q
-        self.error[boxes] += down(x * x)
-        return np.minimum(q, 1 << 14)
-
-
-class Quantiser(_Encoder):
-    """Chooses magnitudes by what they cost, and writes them."""
-
-    def __init__(
-        self,
-        prior: Prior,
-        x: NDArray[np.float32],
-        last: Places,
-        tables: tuple[AdaptiveTables, AdaptiveTables],
-        writer: StreamWriter,
-    ) -> None:
-        super().__init__(prior, x, last)
-        (self.tokens, self.flags), self.writer = tables, writer
-        self.q = np.zeros(x.shape, np.int32)
-        self._raw: list[NDArray[np.uint8]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on: what comes is worth its bits."""
@@ -297,6 +296,13 @@ class Quantiser(_Encoder):
             self._raw.append(pack_bits(q.ravel()[wide] - bases, widths))
         return seen
 
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take the entries of symbols, and raw bits."""
+        self.writer.batches += np.split(entries[: ends[-1]], ends[:-1]) if len(ends) else []
+        self._raw.append(pack_bits(value, width))
+
     def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
         """Write raw bits: low bits, then signs of what is not 0, in the order of rows.
 
@@ -314,15 +320,21 @@ class Quantiser(_Encoder):
         # multiples of 2^-25: exact in any order
         above, which = q - self.x.ravel()[some], np.minimum(q, 3)
         mean = np.bincount(which, above, 4)[1:] / np.maximum(np.bincount(which, minlength=4)[1:], 1)
-        return np.where(negative, -self.q, self.q), np.asarray(mean, np.float64)
+        self.q.ravel()[some[minus]] = -q[minus]
+        return self.q, np.asarray(mean, np.float64)
 
 
-class MagnitudeReader(BatchCoder):
+class MagnitudeReader(Coder):
     """Reads magnitudes in the order of a walk."""
 
-    def __init__(self, tables: tuple[AdaptiveTables, AdaptiveTables], reader: StreamReader) -> None:
-        (self.tokens, self.flags), self.reader = tables, reader
-        self._wide: list[tuple[tuple[Places, Places], Counts, Counts]] = []
+    reader: StreamReader
+
+    def __init__(
+        self, tables: tuple[AdaptiveTables, AdaptiveTables], reader: StreamReader, n_boxes: int
+    ) -> None:
+        self.tables, self.reader, self.n_boxes = tables, reader, n_boxes
+        (self.tokens, self.flags) = tables
+        self._wide: list[tuple[Places, NDArray[np.integer], Counts]] = []
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on, as it was written."""
@@ -334,18 +346,22 @@ class MagnitudeReader(BatchCoder):
         wide, widths, bases, seen = _find_wide(classes, tokens)
         if wide.size:
             i, j = np.divmod(wide, len(boxes))
-            self._wide.append(((rows.start + i, boxes[j]), widths, bases))
+            self._wide.append(((rows.start + i) * self.n_boxes + boxes[j], widths, bases))
         return seen
 
-    def finish(self, A: Counts, active: NDArray[np.bool_] | None) -> Counts:
+    def keep(
+        self, entries: Entries, ends: Places, place: Places, value: Counts, width: Small
+    ) -> None:
+        """Take where raw bits follow, and what they are added to."""
+        self._wide.append((place, width, value))
+
+    def finish(self, A: Counts) -> Counts:
         """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
-        for (i, j), widths, bases in self._wide:
+        for place, widths, bases in self._wide:
             found = bases + unpack_bits(self.reader.raw(int(widths.sum())), widths)
             if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
                 raise damaged("has impossible values")
-            A[i, j] = found
-        if active is not None:
-            A = A * active
+            A.ravel()[place] = found
         A[0] = 0
         some = np.flatnonzero(A)
         negative = self.reader.raw(len(some)).astype(np.int32)

@@ -121,31 +121,17 @@ class BoxWalk:
         The boxes: (C, G_1, ..., G_d).
     lowest : array, shape (C G,)
         Magnitudes that stand for the first mode, coded elsewhere.
-    active : array of bool, shape (C G,), optional
-        The boxes to code; all by default.
-    around : array, shape (M, C G), optional
-        Magnitudes that stand for those of the other boxes.
     """
 
-    def __init__(
-        self,
-        B: int,
-        grid: tuple[int, ...],
-        lowest: Counts,
-        active: NDArray[np.bool_] | None = None,
-        around: Counts | None = None,
-    ) -> None:
+    def __init__(self, B: int, grid: tuple[int, ...], lowest: Counts) -> None:
         self.modes: Modes = modes(B, len(grid) - 1)
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
-        self.A = np.zeros((len(self.modes.rows), len(lowest)), np.int32)
+        self.padded = np.zeros((len(self.modes.rows) + 1, len(lowest)), np.int32)
+        self.A = self.padded[:-1]
         self.A[0] = lowest
-        if active is not None and around is not None:
-            np.copyto(self.A[1:], around[1:], where=~active)
         self._next = box_neighbours(grid)
         phases = checkerboard(grid)
-        if active is not None:
-            phases = [boxes[active[boxes]] for boxes in phases]
         self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
     def run(self, prior: "Prior", coder: BatchCoder) -> None:
@@ -397,11 +383,6 @@ class Prior:
         p = np.maximum(self.tokens, 0.05) / self.tokens.sum(axis=1, keepdims=True)
         signs = np.minimum(np.arange(N_TOKENS), 1)
         return np.asarray(-np.log2(p) + WIDTHS + signs, np.float32)
-
-    @cached_property
-    def flag_costs(self) -> NDArray[np.float32]:
-        """Bits of a flag, shape (N_FLAGS, 2)."""
-        return np.asarray(-np.log2(self.going / self.going.sum(axis=1, keepdims=True)), np.float32)
 
 
 SOURCE: Traversable = files("elmfield.codec.lossy").joinpath("priors.npz")

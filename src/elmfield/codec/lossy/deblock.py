@@ -8,12 +8,15 @@ encoder says for each channel and level of roughness how strongly to smooth: whe
 help, not at all. All arithmetic of the decoder is in integers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, product
+from operator import mul, sub
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array.running import pays
 from elmfield.codec.lossy.transform import Floats, Whole
 
 Ints = NDArray[np.int32]
@@ -43,10 +46,10 @@ CHUNK_SAMPLES = 1 << 16
 TAPS = [side * r for r in range(1, REACH + 1) for side in (1, -1)]
 
 
-def find_roughness(y: NDArray[np.integer], sizes: Small | None = None) -> Ints:
+def find_roughness(y: NDArray[np.integer], B: int | None = None) -> Ints:
     """Return second differences of samples (C, n...) around each, (d, C, n...), 4^d their mean.
 
-    With the sizes of boxes, those across a border are left out: what counts in their place is the
+    With the size of boxes, those across a border are left out: what counts in their place is the
     one next to them within the box. Else the step at a border would pass for the picture's own.
     """
     z = np.clip(y, -LARGEST_SAMPLE, LARGEST_SAMPLE).astype(np.int32)
@@ -58,11 +61,10 @@ def find_roughness(y: NDArray[np.integer], sizes: Small | None = None) -> Ints:
             middle = [slice(None)] * z.ndim
             middle[k] = slice(1, -1)
             np.minimum(second, ROUGHEST, out=total[k - 1][tuple(middle)])
-        if sizes is not None:
-            i = np.arange(z.shape[k]).reshape([-1 if j == k else 1 for j in range(1, z.ndim)])
-            inward = np.where(i % sizes == 0, i + 1, np.where((i + 1) % sizes == 0, i - 1, i))
-            inward = np.clip(inward, 0, z.shape[k] - 1)[None]
-            total[k - 1] = np.take_along_axis(total[k - 1], inward, axis=k)
+        if B is not None:
+            i = np.arange(z.shape[k])
+            inward = np.where(i % B == 0, i + 1, np.where((i + 1) % B == 0, i - 1, i))
+            total[k - 1] = total[k - 1].take(np.clip(inward, 0, z.shape[k] - 1), axis=k)
     for k in range(2, total.ndim):
         around = 2 * total
         inner, outer = ([slice(None)] * total.ndim for _ in range(2))
@@ -84,16 +86,12 @@ def find_levels(rough: Ints, edges: tuple[int, ...], d: int) -> Small:
     return out
 
 
-def border_places(sizes: Small) -> list[Small]:
-    """Return, for each axis, the place of every sample, (n...), from the size of its box."""
-    found = []
-    for k, n in enumerate(sizes.shape):
-        i = np.arange(n).reshape([-1 if j == k else 1 for j in range(sizes.ndim)])
-        behind = (i & (sizes - 1)).astype(np.uint8)
-        before = (sizes - 1 - behind).astype(np.uint8)
-        place = np.where(before < behind, BORDER_SAMPLES + before, behind)
-        found.append(np.where(np.minimum(before, behind) < BORDER_SAMPLES, place, PLACES - 1))
-    return [place.astype(np.uint8) for place in found]
+def border_places(n: int, B: int) -> NDArray[np.intp]:
+    """Return the places of samples along an axis of n, in boxes of B."""
+    behind = np.arange(n) & (B - 1)
+    before = B - 1 - behind
+    place = np.where(before < behind, BORDER_SAMPLES + before, behind)
+    return np.where(np.minimum(before, behind) < BORDER_SAMPLES, place, PLACES - 1)
 
 
 def weight_columns(tap: int) -> NDArray[np.intp]:
@@ -145,29 +143,32 @@ def _tabulate_moves(weights: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.tensordot(weights, limited, axes=(-1, 0)).astype(np.int32)
 
 
-def find_moves(y: Whole, sizes: Small, weights: Shorts) -> Iterator[Moves]:
+def find_moves(y: Whole, B: int, weights: Shorts) -> Iterator[Moves]:
     """Yield, for parts of the samples, how far weights would move them, and by which levels.
 
     Levels and moves, in ``2^-WEIGHT_BITS`` units, are those along each axis, then across: there
     the level is the largest of all axes.
     """
     d = y.ndim - 1
-    level = find_levels(find_roughness(y, sizes), EDGES, d)
+    level = find_levels(find_roughness(y, B), EDGES, d)
     if d > 1:
         level = np.concatenate([level, level.max(axis=0, keepdims=True)])
     w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
     tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}
     tables[0] = _tabulate_moves(w[:, -1]).ravel()
-    where, z = border_places(sizes), pad_samples(y)
-    rows = max(1, CHUNK_SAMPLES // max(1, sizes[:1].size))
+    where, z = [border_places(n, B) for n in y.shape[1:]], pad_samples(y)
+    rows = max(1, CHUNK_SAMPLES // max(1, y[0, :1].size))
     for c in range(len(y)):
         for a in range(0, y.shape[1], rows):
             part = slice(a, a + rows)
             near, own = z[c, a : a + rows + 2 * REACH], level[:, c, part]
-            yield (c, part), own, _move_part(near, own, [p[part] for p in where], tables)
+            places = np.ix_(where[0][part], *where[1:])
+            yield (c, part), own, _move_part(near, own, places, tables)
 
 
-def _move_part(z: Ints, level: Small, where: list[Small], tables: dict[int, Ints]) -> Ints:
+def _move_part(
+    z: Ints, level: Small, where: Sequence[NDArray[np.intp]], tables: dict[int, Ints]
+) -> Ints:
     """Return the moves of a part of a channel, (n...), padded."""
     d, top = z.ndim, LIMITS[-1]
     width, middle = 2 * top + 1, view_neighbour(z, (0,) * z.ndim)
@@ -185,9 +186,13 @@ def _move_part(z: Ints, level: Small, where: list[Small], tables: dict[int, Ints
     return total
 
 
-def smooth(y: Whole, sizes: Small, weights: Shorts, gains: Small) -> Whole:
+def smooth(y: Whole, B: int, weights: Shorts, gains: Small) -> Whole:
     """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    return _apply_moves(y, find_moves(y, sizes, weights), gains)
+    if pays(0):
+        from elmfield.codec.lossy.sample_loops import Moves as Compiled
+
+        return Compiled(y, B, weights).apply(y, gains)
+    return _apply_moves(y, find_moves(y, B, weights), gains)
 
 
 def _apply_moves(y: Whole, moves: Iterable[Moves], gains: Small) -> Whole:
@@ -202,7 +207,7 @@ def _apply_moves(y: Whole, moves: Iterable[Moves], gains: Small) -> Whole:
 
 
 def choose_gains(
-    x: Floats, y: Whole, sizes: Small, weights: Shorts, worth: float
+    x: Floats, y: Whole, B: int, weights: Shorts, worth: float
 ) -> tuple[Small | None, Whole]:
     """Return the best gains, and samples smoothed by them; None where that saves too little.
 
@@ -210,29 +215,45 @@ def choose_gains(
     ----------
     x, y : arrays, shape (C, n...)
         Samples and what was decoded, in units.
+    B : int
+        The size of boxes.
     worth : float
         The sum of squares, in units, that a byte must save.
     """
-    moves = list(find_moves(y, sizes, weights))
-    off = np.asarray(x - y, np.float64)
-    power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
-    for part, level, move in moves:
-        by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
-        by_level = by_level.astype(np.float64)
-        power[part[0]] += by_level @ by_level.T
-        along[part[0]] += by_level @ off[part].ravel()
-    gains = _solve_gains(power, along * (1 << WEIGHT_BITS + GAIN_BITS))
-    found = _apply_moves(y, moves, gains)
-    saved = float(np.sum(off**2) - np.sum((x - found) ** 2))
-    return (gains, found) if saved > worth * gains.size else (None, y)
+    off = np.subtract(x, y, dtype=np.float64)
+    if pays(0):
+        from elmfield.codec.lossy.sample_loops import Moves as CompiledMoves
+
+        compiled = CompiledMoves(y, B, weights)
+        power, along = compiled.products(off)
+        apply = compiled.apply
+    else:
+        moves = list(find_moves(y, B, weights))
+        power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
+        for part, level, move in moves:
+            by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
+            by_level = by_level.astype(np.float64)
+            power[part[0]] += by_level @ by_level.T
+            along[part[0]] += by_level @ off[part].ravel()
+        apply = partial(_apply_moves, moves=moves)
+    scale = float(1 << WEIGHT_BITS + GAIN_BITS)
+    gains = _solve_gains(power, along * scale)
+    g = gains / scale
+    saved = 2 * float(np.sum(g * along)) - float(np.einsum("ca,cab,cb->", g, power, g))
+    return (gains, apply(y, gains=gains)) if saved > worth * gains.size else (None, y)
 
 
 def _solve_gains(power: Floats, along: Floats) -> Small:
     """Return gains of least squares within their range, one after the other, again and again."""
-    gains = np.zeros(along.shape)
-    own = np.maximum(np.einsum("caa->ca", power), 1)
-    for _ in range(GAIN_ROUNDS):
-        for a in range(LEVELS):
-            rest = along[:, a] - np.einsum("cb,cb->c", power[:, a], gains)
-            gains[:, a] = np.clip(gains[:, a] + rest / own[:, a], 0, 255)
-    return np.rint(gains).astype(np.uint8)
+    found = []
+    for P, v in zip(power.tolist(), along.tolist()):
+        gains = [0.0] * LEVELS
+        for _ in range(GAIN_ROUNDS):
+            before = list(gains)
+            for a, row in enumerate(P):
+                rest = v[a] - sum(map(mul, row, gains))
+                gains[a] = min(max(gains[a] + rest / max(row[a], 1.0), 0.0), 255.0)
+            if max(map(abs, map(sub, gains, before))) < 0.01:
+                break
+        found.append(gains)
+    return np.rint(found).astype(np.uint8)

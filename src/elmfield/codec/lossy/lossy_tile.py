@@ -60,7 +60,6 @@ class Tile:
 
     head: Head
     B: int
-    n_cuts: int
     offset: float
     step: float
     matrix: Floats | None
@@ -76,9 +75,9 @@ class Tile:
         head, reader = Head.read(data, LOSSY)
         if head.dtype.kind == "b" or 0 in head.shape or len(head.shape) == (head.channel == 0):
             raise damaged("names an impossible dtype or shape")
-        flags, log_size, n_cuts = reader.take(3)
+        flags, log_size = reader.take(2)
         d = len(head.spread) - 1
-        if flags > 15 or log_size > 7 or n_cuts >= max(1, log_size) or d * log_size > 15:
+        if flags > 15 or log_size > 7 or d * log_size > 15:
             raise damaged("names impossible boxes")
         if (1 << log_size) < 2 or max(head.spread[1:]) * 64 < (1 << log_size):
             raise damaged("names impossible boxes")
@@ -96,13 +95,13 @@ class Tile:
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
-        n = len(plane_shapes(head.spread, 1 << log_size)) + n_cuts + 1
+        n = len(plane_shapes(head.spread, 1 << log_size)) + 1
         n += bool(flags & GAPS) + bool(flags & BOUNDED)
         lengths = [reader.number() for _ in range(n)]
         sections = [reader.take(n) for n in lengths]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
-        boxes = (1 << log_size, n_cuts, offset, step)
+        boxes = (1 << log_size, offset, step)
         return cls(head, *boxes, matrix, gains, mask, unit, corrections, sections)
 
     def missing(self) -> Mask | None:
@@ -112,7 +111,7 @@ class Tile:
     def values(self) -> Values:
         """Return the samples."""
         head = self.head
-        y = read_samples(self.sections, head.spread, self.B, self.n_cuts, self.gains)
+        y = read_samples(self.sections, head.spread, self.B, self.gains)
         whole = self._mix(y)
         if self.unit:
             whole += self.unit * _read_corrections(self.corrections, whole.astype(np.int64))

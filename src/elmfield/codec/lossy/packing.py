@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, positive
+from elmfield._array.running import pays
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
@@ -16,19 +17,21 @@ from elmfield.codec.lossy import deblock, lossy_tile, transform, write
 from elmfield.codec.lossy.coder import BIT_PRICE
 from elmfield.codec.lossy.contexts import load_prior
 from elmfield.codec.lossy.lossy_tile import BOUNDED, GAPS, ROTATED, SMOOTHED, Mask, Values
-from elmfield.codec.lossy.read import plane_shapes
 from elmfield.codec.lossy.transform import LARGEST, UNIT, Floats
 
 SINGLE_STEPS = 4096.0
 """Samples of fewer steps are prepared in single precision: modes are then good to 0.02 steps."""
 SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
-"""Sizes of boxes by axes; a tile uses up to three that follow each other."""
-SMOOTHING_EFFORT, TWO_SIZES_EFFORT, THREE_SIZES_EFFORT = 3, 5, 7
-"""Efforts from which on decoded samples are smoothed, boxes are cut, and joined. Against three
-sizes two took 0.7 of the time and 1 % less to 1 % more bytes at equal errors, one 0.45 and up to
-6 % more, on weather, photographs and volumes."""
+"""Sizes of boxes by axes; a tile has boxes of one size."""
+SMOOTHING_EFFORT, SIZES_EFFORT = 3, 7
+"""Efforts from which on decoded samples are smoothed, and sizes near the one that a rough price
+prefers are tried too. To mix sizes within a tile took 1.5 of the time and saved 0 to 0.6 % of the
+bytes at equal errors, on weather and photographs: it was left out."""
 
 
+LOOPS_SHARE = 16
+"""A sample in boxes saves this part of what one without loss saves by compiled loops: to import
+them takes 0.5 s, as long as NumPy codes a million samples."""
 CHOICE_SAMPLES = 1 << 16
 """Samples, about, from which the largest size of boxes is chosen."""
 LATTICE_BITS = 2.1
@@ -85,16 +88,14 @@ class PreparedTile:
         dtype: Any = np.float32 if top < SINGLE_STEPS else np.float64
         return x.astype(dtype)
 
-    def separate(
-        self, step: float, effort: int = 1
-    ) -> tuple[Floats, tuple[tuple[int, ...], int], Floats | None] | None:
-        """Return samples in steps with channels apart, :func:`choose_sizes`, and their rotation.
+    def separate(self, step: float) -> tuple[Floats, list[int], Floats | None] | None:
+        """Return samples in steps with channels apart, :func:`rank_sizes`, and their rotation.
 
         None where whole numbers would be too large.
         """
         x = self.in_steps(step)
-        sizes = choose_sizes(x, effort)
-        if sizes is None:
+        sizes = rank_sizes(x)
+        if not sizes:
             return None
         M = transform.find_rotation(x)
         return x if M is None else transform.separate_channels(x, M), sizes, M
@@ -122,16 +123,15 @@ class PreparedTile:
         return bytes([same]) + lossless.pack_many([np.ascontiguousarray(mask)], 0)[0]
 
 
-def choose_sizes(x: Floats, effort: int) -> tuple[tuple[int, ...], int] | None:
-    """Return sizes of boxes for samples in steps, and which of them most boxes have.
+def rank_sizes(x: Floats) -> list[int]:
+    """Return sizes of boxes for samples in steps, the best by a rough price first.
 
-    None where whole numbers would be too large. The best of single sizes is found by a rough
-    price; with more effort boxes may be cut in halves, and joined.
+    None where whole numbers would be too large.
     """
     d = x.ndim - 1
     top = float(np.abs(x).max(initial=0.0)) + 2
     if not math.isfinite(top):
-        return None
+        return []
     # A box much longer than an axis would hold more of what fills it up than of samples.
     least = min(x.shape[1:])
     sizes = [B for B in SIZES[d] if 2 * least > B or SIZES[d][-1] == B]
@@ -139,17 +139,11 @@ def choose_sizes(x: Floats, effort: int) -> tuple[tuple[int, ...], int] | None:
     fitting = [
         B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room or write.fits(x, B)
     ]
-    if not fitting:
-        return None
-    best = 0
-    if len(fitting) > 1:
-        some = _take_some_boxes(x, fitting[0])
-        best = int(np.argmin([write.rough_price(some, B, j) for j, B in enumerate(fitting)]))
-    if effort < TWO_SIZES_EFFORT:
-        return (fitting[best],), 0
-    best = max(0, min(best, len(fitting) - 2))
-    first = best if effort < THREE_SIZES_EFFORT else max(0, best - 1)
-    return tuple(fitting[first : best + 2]), best - first
+    if len(fitting) < 2:
+        return fitting
+    some = _take_some_boxes(x, fitting[0])
+    prices = {B: write.rough_price(some, B, j) for j, B in enumerate(fitting)}
+    return sorted(fitting, key=prices.__getitem__)
 
 
 def _take_some_boxes(x: Floats, B: int) -> Floats:
@@ -192,7 +186,6 @@ class BoxCodedTile:
     tile: PreparedTile
     step: float
     B: int
-    n_cuts: int
     matrix: Floats | None
     gains: NDArray[np.uint8] | None
     sections: list[bytes]
@@ -211,6 +204,11 @@ class BoxCodedTile:
         tile = self.tile
         squares = (tile.head.arrange(self.decoded()).astype(np.float64) - tile.x) ** 2
         return squares if tile.missing is None else np.asarray(squares[~tile.missing])
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all sections."""
+        return sum(map(len, self.sections))
 
     def pack_on_lattice(self) -> Coded | None:
         """Return the tile on a lattice that is as good, without loss; None if there is none."""
@@ -232,7 +230,7 @@ class BoxCodedTile:
         out, gaps = self.tile.head.writer(LOSSY), self.tile.missing is not None
         flags = GAPS * gaps + ROTATED * (self.matrix is not None) + BOUNDED * (unit > 0)
         flags += SMOOTHED * (self.gains is not None)
-        out.data += bytes([flags, self.B.bit_length() - 1, self.n_cuts])
+        out.data += bytes([flags, self.B.bit_length() - 1])
         out.float(self.tile.offset)
         out.float(self.step)
         if self.matrix is not None:
@@ -252,25 +250,37 @@ class BoxCodedTile:
 
 def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> BoxCodedTile | None:
     """Return the tile coded with a step; None where the step is too small for this."""
+    pays(tile.x.size // LOOPS_SHARE)
     if step / UNIT < np.finfo(np.float64).tiny:
         return None
-    found = tile.separate(step, effort)
+    found = tile.separate(step)
     if found is None:
         return None
-    x, (sizes, usual), M = found
+    x, sizes, M = found
+    tried = sizes[: 2 if effort >= SIZES_EFFORT else 1]
+    made = [_code_boxes(tile, step, effort, x, B, M) for B in tried]
+    done = [one for one in made if one is not None]
+    if len(done) < 2:
+        return done[0] if done else None
+    return min(done, key=lambda one: one.squares().sum() + 8 * BIT_PRICE * step**2 * one.n_bytes)
+
+
+def _code_boxes(
+    tile: PreparedTile, step: float, effort: int, x: Floats, B: int, M: Floats | None
+) -> BoxCodedTile | None:
+    """Return a tile coded in boxes of one size; None where whole numbers would be too large."""
     try:
-        sections, y, boxes = write.write_boxes(x, sizes, usual)
+        sections, y = write.write_boxes(x, B)
     except write.TooFineError:
         return None
     gains = None
     if effort >= SMOOTHING_EFFORT:
         worth = 8 * BIT_PRICE * UNIT**2
         weights = load_prior(x.ndim - 1).smoothing
-        gains, y = deblock.choose_gains(x * UNIT, y, boxes, weights, worth)
+        gains, y = deblock.choose_gains(x * UNIT, y, B, weights, worth)
     whole = y.astype(np.float64)
     whole = whole if M is None else transform.mix_channels(whole, M)
-    n_cuts = len(sections) - 1 - len(plane_shapes(x.shape, sizes[0]))
-    return BoxCodedTile(tile, step, sizes[0], n_cuts, M, gains, sections, whole)
+    return BoxCodedTile(tile, step, B, M, gains, sections, whole)
 
 
 def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None) -> Coded:

@@ -168,8 +168,8 @@ def find_rotation(x: Floats) -> Floats | None:
 
 def separate_channels(x: Floats, M: Floats) -> Floats:
     """Return independent channels of samples."""
-    back = np.linalg.solve(M / (1 << ROTATION_BITS), x.reshape(len(x), -1))
-    return np.asarray(back, np.float64).reshape(x.shape)
+    back = np.linalg.inv(M / (1 << ROTATION_BITS)).astype(x.dtype)
+    return np.asarray(back @ x.reshape(len(x), -1)).reshape(x.shape)
 
 
 def mix_channels(y: Floats, M: Floats) -> Floats:
@@ -204,25 +204,25 @@ def plane_differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
 
     Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
     """
-    d, found, around = m.d, [], np.pad(plane, [(0, 0)] + [(1, 1)] * m.d, mode="edge")
+
+    def beside(x: Whole, k: int) -> tuple[Whole, Whole]:
+        """Neighbours along an axis; ends are repeated."""
+        i = np.arange(x.shape[1 + k])
+        behind, ahead = np.maximum(i - 1, 0), np.minimum(i + 1, len(i) - 1)
+        return x.take(behind, axis=1 + k), x.take(ahead, axis=1 + k)
+
+    around = [beside(plane, k) for k in range(m.d)]
+    first = [behind - ahead for behind, ahead in around]
+    found = []
     wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
     for row, mode in enumerate(wanted.tolist(), 1):
-        axes = [k for k in range(d) if mode[k]]
-
-        def at(*offsets: int, axes: list[int] = axes) -> Whole:
-            starts = dict(zip(axes, (1 + o for o in offsets)))
-            inner = (
-                slice(starts.get(k, 1), starts.get(k, 1) + plane.shape[1 + k]) for k in range(d)
-            )
-            return around[(slice(None), *inner)]
-
-        if len(axes) == 2:
-            diff = at(1, 1) + at(-1, -1) - at(1, -1) - at(-1, 1)
-        elif mode[axes[0]] == 1:
-            diff = at(-1) - at(1)
+        k, *others = (k for k in range(m.d) if mode[k])
+        if others:
+            behind, ahead = beside(first[k], others[0])
+            diff = behind - ahead
         else:
-            diff = at(1) + at(-1) - 2 * plane
-        found.append((row, diff.ravel()))
+            diff = first[k] if mode[k] == 1 else sum(around[k]) - 2 * plane
+        found.append((row, np.asarray(diff).ravel()))
     return found
 
 

@@ -1,0 +1,302 @@
+"""The walk through boxes as a compiled loop: what `BoxWalk` and its coders do by NumPy.
+
+The arithmetic is the same, so bytes and samples are too. Imported only once compiled loops pay,
+because it imports the compiler.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield._array.running import compiled
+from elmfield._array.typing import Bools, Integers
+from elmfield.codec import kernels
+from elmfield.codec.ans import AdaptiveTables, Entries, too_short
+from elmfield.codec.lossy import contexts
+from elmfield.codec.lossy.coder import BIT_PRICE, TABLE_BITS, Coder
+from elmfield.codec.lossy.contexts import BoxWalk, Counts, Prior, Small
+from elmfield.codec.lossy.transform import modes
+
+Singles = NDArray[np.float32]
+Boxes = tuple[Integers, Integers, Integers, Bools, Integers, int, int]
+"""First modes of diagonals; modes below each, (M, ...): less one along every axis, less two, less
+one along pairs, the last row of zeros where there is none; positions (M,); whether the mode is
+largest along each axis with several boxes (M, K); both neighbours there (K, 2, boxes); axes; 1 for
+large boxes."""
+Rules = tuple[Counts, Small, Small, Small, Singles, np.float32]
+"""Trained weights, classes, classes of flags; levels, costs of tokens, the price of a bit."""
+Learning = tuple[Integers, Integers, Integers, Integers, Entries, Small, int, int, int]
+"""The members of :class:`AdaptiveTables`."""
+Given = tuple[bool, Singles, Integers, Counts, Integers, Entries]
+"""Whether to read; magnitudes in steps, last diagonals, numbers to fill in; states, words."""
+Found = tuple[Entries, Integers, Integers, Counts, Small, Integers]
+"""Entries of symbols, ends of their batches; places, values and widths of what goes raw; how many
+symbols, batches, raw numbers there are, and the next word."""
+
+N_POSITIONS, N_LEVELS, EDGES = contexts.POSITIONS, contexts.LEVELS, contexts.EDGES
+FEW_BOXES, DIRECT, ESCAPE = contexts.ONE_BATCH_BOXES, contexts.DIRECT, contexts.ESCAPE
+CHECKPOINTS, COARSE_STEPS = np.array(contexts.CHECKPOINTS), contexts.COARSE_STEPS
+LOW_BITS, FIRST_LONG, TOKENS = contexts.LOW_BITS, contexts.FIRST_LONG, contexts.TOKENS
+WIDTHS, BASES, SEEN = contexts.WIDTHS, contexts.BASES, contexts.SEEN
+TOP_SUM = (1 << contexts.SUM_BITS) - 1
+
+
+@compiled
+def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found: Found) -> bool:
+    """Read symbols of a batch, or write them; learn from them. False where words are missing."""
+    is_reading, _, _, _, states, words = given
+    counts, seen, fresh, n, entries, slots, weight, limit, patience = tables
+    out, ends, _, _, _, done = found
+    if is_reading:
+        done[3] = kernels.read(states, words, classes, slots, entries, symbols, TABLE_BITS, done[3])
+        if done[3] > words.size:
+            return False
+    else:
+        for i in range(symbols.size):
+            out[done[0] + i] = entries[classes[i], symbols[i]]
+        done[0] += symbols.size
+        ends[done[1]] = done[0]
+        done[1] += 1
+    kernels.count(classes, symbols, seen)
+    n[1] += symbols.size
+    if n[1] >= patience + n[0] // 8:
+        n[0] += n[1]
+        n[1] = 0
+        kernels.learn(counts, seen, fresh, entries, slots, weight, limit, TABLE_BITS)
+    return True
+
+
+@compiled
+def _classify(
+    A: Counts,
+    near: Counts,
+    alive: Integers,
+    boxes: Boxes,
+    rules: Rules,
+    m: int,
+    is_odd: bool,
+    mean: int,
+    out: Small,
+) -> None:
+    """Find the classes of mode m of boxes; odd ones know it of their neighbours."""
+    _, lower, position, high, around, d, large = boxes
+    weights, classes, _, levels, _, _ = rules
+    W, K, first = weights[position[m]], around.shape[0], large * N_POSITIONS + position[m]
+    first = (first + is_odd * (N_POSITIONS // 2)) * N_LEVELS * N_LEVELS
+    own_mean, near_mean = (mean * W[3]) >> 6, (mean * (W[9] if is_odd else W[5])) >> 6
+    for j in range(alive.size):
+        b, one, two, pairs, low, top, rest = alive[j], 0, 0, 0, 0, 0, 0
+        for k in range(d):
+            one += A[lower[m, k], b]
+            low += near[lower[m, k], b]
+            two += A[lower[m, d + k], b]
+        for k in range(2 * d, lower.shape[1]):
+            pairs += A[lower[m, k], b]
+        v = low * W[4] + near_mean
+        if is_odd:
+            for k in range(K):
+                both = A[m, around[k, 0, b]] + A[m, around[k, 1, b]]
+                top += both if high[m, k] else 0
+                rest += 0 if high[m, k] else both
+            near[m, b] = top + rest
+            v = top * W[6] + rest * W[7] + low * W[8] + near_mean
+        u = np.int32(one * W[0] + two * W[1] + pairs * W[2] + own_mean)
+        u, v = min(max(u, 0), TOP_SUM), min(max(np.int32(v), 0), TOP_SUM)
+        out[j] = classes[first + levels[u] * N_LEVELS + levels[v]]
+
+
+@compiled
+def _choose(
+    x: Singles, alive: Integers, c: Small, costs: Singles, price: np.float32, q: Counts, out: Small
+) -> None:
+    """Find the magnitudes of a mode that are worth their bits, and their tokens."""
+    for j in range(alive.size):
+        k, value = c[j], x[alive[j]]
+        chosen = np.int64(value + np.float32(0.5))
+        if 0 < chosen < DIRECT:
+            saved = costs[k, chosen] - costs[k, chosen - 1]
+            chosen -= 2.0 * (np.float64(value) - chosen) + 1.0 < np.float64(price * saved)
+        h = chosen >> LOW_BITS[k]
+        out[j] = ESCAPE if h >= FIRST_LONG[k] else TOKENS[min(h, 1024)]
+        q[alive[j]] = chosen
+
+
+@compiled
+def _level(total: int) -> int:
+    return np.searchsorted(COARSE_STEPS, total, side="right")
+
+
+@compiled
+def _code_flags(
+    check: int,
+    boxes: Boxes,
+    rules: Rules,
+    given: Given,
+    tables: Learning,
+    found: Found,
+    A: Counts,
+    near: Counts,
+    alive: Integers,
+    n_even: int,
+    c: Small,
+    on: Small,
+) -> bool:
+    """Code which boxes go on at a checkpoint."""
+    starts, _, _, _, around, d, large = boxes
+    s, going = CHECKPOINTS[check], np.zeros(A.shape[1], np.int64)
+    for first, stop, is_odd in ((0, n_even, False), (n_even, alive.size, True)):
+        if first == stop:
+            continue
+        for j in range(first, stop):
+            b, own, other, edge = alive[j], 0, 0, 0
+            for m in range(starts[max(s - 2, 0)], starts[s]):
+                w = 1 + (m >= starts[s - 1])
+                own += w * A[m, b]
+                other += w * near[m, b]
+            for k in range(around.shape[0]):
+                edge += going[around[k, 0, b]] + going[around[k, 1, b]]
+            edge = (edge * (EDGES - 2) + d) // (2 * d) if is_odd else EDGES - 1
+            own, other = _level(np.int32(own)), _level(np.int32(other) // (2 * d))
+            c[j] = rules[2][check, large, own, other, edge]
+            if not given[0]:
+                on[j] = given[2][b] >= s
+        if not _code(given, tables, c[first:stop], on[first:stop], found):
+            return False
+        for j in range(first, stop):
+            going[alive[j]] = on[j]
+    return True
+
+
+@compiled
+def walk(
+    boxes: Boxes,
+    rules: Rules,
+    given: Given,
+    tokens: Learning,
+    flags: Learning,
+    found: Found,
+    A: Counts,
+    alive: Integers,
+    n_even: int,
+) -> bool:
+    """Code all magnitudes; A has a row of zeros at its end. False where words are missing."""
+    starts, lower, _, _, around, d, _ = boxes
+    is_reading, x, _, q, _, _ = given
+    _, _, place, value, width, done = found
+    N, n, K = A.shape[1], alive.size, around.shape[0]
+    near, means = np.zeros(A.shape, np.int32), np.zeros(A.shape[0], np.int64)
+    size = max(np.max(np.diff(starts)), 1) * n
+    c, symbols = np.empty(size, np.uint8), np.empty(size, np.uint8)
+    for s in range(starts.size - 1):
+        first, stop = starts[s], starts[s + 1]
+        check = np.searchsorted(CHECKPOINTS, s)
+        if s and check < CHECKPOINTS.size and CHECKPOINTS[check] == s:
+            some = alive[:n]
+            if not _code_flags(
+                check, boxes, rules, given, flags, found, A, near, some, n_even, c, symbols
+            ):
+                return False
+            n_on, even = 0, n_even
+            for j in range(n):
+                if symbols[j]:
+                    alive[n_on] = alive[j]
+                    n_on += 1
+                elif j < even:
+                    n_even -= 1
+            if n_on < n and n_on < FEW_BOXES:
+                n_even = n_on
+            n = n_on
+        if n == 0:
+            break
+        for m in range(first, stop if s else 0):
+            total = 0
+            for k in range(d):
+                for j in range(n):
+                    total += A[lower[m, k], alive[j]]
+            means[m] = min(total * 64 // n, 1 << 20)
+        for a, e, is_odd in ((0, n_even, False), (n_even, n, True)):
+            some, count = alive[a:e], e - a
+            if not s or not count:
+                continue
+            for m in range(first, stop):
+                own = c[(m - first) * count :][:count]
+                _classify(A, near, some, boxes, rules, m, is_odd, means[m], own)
+                if not is_reading:
+                    out = symbols[(m - first) * count :][:count]
+                    _choose(x[m], some, own, rules[4], rules[5], q[m], out)
+            size = (stop - first) * count
+            if not _code(given, tokens, c[:size], symbols[:size], found):
+                return False
+            for i in range(size):
+                k, t, m, b = c[i], symbols[i], first + i // count, some[i % count]
+                A[m, b] = SEEN[k, t]
+                if WIDTHS[k, t]:
+                    place[done[2]], width[done[2]] = m * N + b, WIDTHS[k, t]
+                    value[done[2]] = BASES[k, t] if is_reading else q[m, b] - BASES[k, t]
+                    done[2] += 1
+        for m in range(first, stop):
+            for j in range(n_even if s else n):
+                for k in range(K):
+                    b = alive[j]
+                    near[m, b] += A[m, around[k, 0, b]] + A[m, around[k, 1, b]]
+    return True
+
+
+# --- from and to the classes that do the same by NumPy -------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _boxes(B: int, grid: tuple[int, ...]) -> Boxes:
+    """Return what is around the modes of boxes."""
+    d, n = len(grid) - 1, int(np.prod(grid))
+    m, places, around = modes(B, d), contexts.places(B, d), contexts.box_neighbours(grid)
+    starts, total, lower = np.array(m.starts), m.index.sum(axis=1), []
+    for some, back in zip(places.lower, (1, 2, 2)):
+        diagonal = np.maximum(total - back, 0)
+        first, size = starts[diagonal], starts[diagonal + 1] - starts[diagonal]
+        for x in some:  # places in a diagonal, as rows
+            lower.append(np.where((total >= back) & (x < size), first + x, len(total)))
+    high = [places.high[k].ravel() for k, _ in around]
+    return (
+        starts,
+        np.stack(lower, axis=1),
+        places.position.astype(np.int64),
+        np.array(high, bool).reshape(-1, len(total)).T.copy(),
+        np.array([pair for _, pair in around], np.int64).reshape(-1, 2, n),
+        d,
+        int(B >= 16),
+    )
+
+
+@lru_cache(maxsize=4)
+def _rules(prior: Prior) -> Rules:
+    tables = prior.weights, prior.classes, prior.flags, contexts.levels()
+    return *map(np.ascontiguousarray, tables), prior.costs, np.float32(BIT_PRICE)
+
+
+def _learning(tables: AdaptiveTables) -> Learning:
+    made = tables.tables
+    known = tables.counts, tables.seen, tables.fresh, tables.n, made.entries, made.slots
+    return *known, tables.weight, tables.limit, tables.patience or 0
+
+
+def run(boxes: BoxWalk, prior: Prior, coder: Coder) -> None:
+    """Run a walk for one of our coders."""
+    reader, n = coder.reader, (boxes.A.shape[0] + len(CHECKPOINTS)) * len(boxes.boxes)
+    states, words, done = np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(4, np.int64)
+    if reader is not None:
+        states, done[3] = reader.x[0].astype(np.int64), reader.next[0]
+        words = reader.words[: reader.end[0]]
+    given = reader is not None, coder.x, coder.last, coder.q, states, words
+    entries = np.empty(n if reader is None else 0, np.uint32)
+    ends = np.empty(4 * boxes.modes.n_diagonals, np.int64)
+    raw = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.uint8)
+    tokens, flags = (_learning(tables) for tables in coder.tables)
+    around, start = _boxes(boxes.modes.B, boxes.grid), (boxes.boxes.copy(), boxes.n_even)
+    found = entries, ends, *raw, done
+    if not walk(around, _rules(prior), given, tokens, flags, found, boxes.padded, *start):
+        raise too_short()
+    if reader is not None:
+        reader.x[0], reader.next[0] = states, done[3]
+    coder.keep(entries, ends[: done[1]], *(x[: done[2]] for x in raw))
