@@ -226,8 +226,8 @@ def deblur():
             )
             row |= {word: psnr(field.samples(), truth, 255), f"{word}_seconds": seconds}
         tv = {
-            k: psnr(total_variation(blur, blur, y, y, k, 1.0), truth, 255)
-            for k in (0.05, 0.1, 0.2, 0.4, 0.8)
+            k: psnr(total_variation(blur, blur, y, y, k, 1.0, steps=1500), truth, 255)
+            for k in (0.05, 0.1, 0.2, 0.4)
         }
         row |= {"tv": max(tv.values()), "tv_weight": max(tv, key=tv.get)}
         if has("skimage"):
