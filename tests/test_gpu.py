@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield import observe as ob
 from support import inside
 
 pytestmark = pytest.mark.gpu
@@ -42,3 +43,26 @@ def test_points_of_another_device_are_refused():
     field = ef.fit(torch.zeros((8, 8), device="cuda"))
     with pytest.raises(ValueError, match="`points` must live where the field lives"):
         field(torch.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_observations_on_the_gpu(positive, rng):
+    torch = pytest.importorskip("torch")
+    x, other = rng.random((80, 2)), rng.random((30, 2))
+    y = 2 + np.sin(5 * x[:, 0])
+    host, there = (
+        ef.fit_observations(
+            [ob.values(x, values, noise=0.1)],
+            bounds=((0, 0), (1, 1)),
+            shape=(10, 10),
+            positive=positive,
+        )
+        for values in (y, torch.as_tensor(y, device="cuda"))
+    )
+    found = there(torch.as_tensor(other, device="cuda"))
+    assert found.is_cuda
+    np.testing.assert_allclose(found.cpu().numpy(), host(other), rtol=0, atol=1e-8)
+    if not positive:  # those of positive samples do not tell
+        spread = there.std(other)
+        assert spread.is_cuda
+        np.testing.assert_allclose(spread.cpu().numpy(), host.std(other), rtol=0, atol=1e-8)

@@ -39,7 +39,8 @@ plt.legend()
 
 
 def moving(p):
-    return np.sin(6 * (p[:, 0] - 0.7 * p[:, 1]))
+    at = p[:, 0] - 0.7 * p[:, 1]
+    return np.sin(6 * at) + np.cos(17 * at)
 
 
 sensors, inside, test = rng.random((40, 2)), rng.random((300, 2)), rng.random((500, 2))

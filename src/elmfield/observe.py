@@ -80,8 +80,11 @@ def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation
 def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observation:
     """Integrals along segments from `start` to `end`, (n, d) each, by their length."""
     a, b = as_places("start", start), as_places("end", end)
-    if a.shape != b.shape:
-        raise ValueError(f"lines: as many starts as ends; got shapes {a.shape} and {b.shape}.")
+    if a.shape != b.shape or (a == b).all(axis=1).any():
+        raise ValueError(
+            "lines: `end` must differ from `start` on every line, shapes (n, d); got shapes "
+            f"{a.shape} and {b.shape}."
+        )
     terms = partial(rows.line_terms, a, b)
     return observation("lines", np.concatenate([a, b]), terms, p, noise, len(a))
 

@@ -336,10 +336,13 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
 # --- an array -------------------------------------------------------------------------------------
 
 
-def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
+def remove_noise(
+    y: Array, noise: Array, periodic: Sequence[bool], is_white: bool = True
+) -> tuple[Array, float]:
     """Samples of one channel without most of their noise, whose standard deviation is a number.
 
-    And the part of its variance that is left in them, as the boxes' posteriors say.
+    And the part of its variance that is left in them, as the boxes' posteriors say. Large boxes are
+    weighed by an estimate of their error that holds for white noise only.
     """
     xp, shape = namespace(y), tuple(y.shape)
     wide = [k for k, n in enumerate(shape) if n > 1]
@@ -347,7 +350,7 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Arra
     if d > 3:  # in space, one after the other
         k = wide[0]
         parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
-        found, lefts = zip(*(remove_noise(part, noise, periodic) for part in parts))
+        found, lefts = zip(*(remove_noise(part, noise, periodic, is_white) for part in parts))
         return xp.concat(found, axis=k), float(np.mean(lefts))
     size = xp.astype(xp.max(xp.abs(y)), xp.float64)
     unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
@@ -374,5 +377,6 @@ def remove_noise(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Arra
         total = [t + scatter_add(n, at, xp.reshape(X[..., c], (-1,))) for c, t in enumerate(total)]
     times = move(np.bincount(index.reshape(-1), minlength=n), y, kind)
     found, kept = (xp.reshape(t / times, shape) for t in total)
-    found, kept = smooth_further(z, found, kept, periodic)
+    if is_white:
+        found, kept = smooth_further(z, found, kept, periodic)
     return xp.astype(found * unit, y.dtype), float(to_numpy(xp.mean(detach(kept))))

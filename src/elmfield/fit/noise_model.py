@@ -180,7 +180,12 @@ def line_level(y: Array, level: Array, periodic: Sequence[bool]) -> Array:
 
 
 def remove_mixed_noise(
-    y: Array, noise: Array, periodic: Sequence[bool], spacings: Spacings = ()
+    y: Array,
+    noise: Array,
+    periodic: Sequence[bool],
+    spacings: Spacings = (),
+    *,
+    is_white: bool = True,
 ) -> tuple[Array, float]:
     """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
 
@@ -198,7 +203,7 @@ def remove_mixed_noise(
     size = xp.astype(xp.max(xp.abs(rest), axis=tuple(range(rest.ndim - 1))), xp.float64)
     loud = to_numpy(noise) > LOUD_SHARE * to_numpy(size)
     if np.count_nonzero(loud) < 2:
-        found, left = _each(rest, noise, periodic)
+        found, left = _each(rest, noise, periodic, is_white)
         return plane + found, left
     unit = xp.where(move(loud, noise), noise, xp.ones_like(noise))
     shape = tuple(rest.shape[:-1])
@@ -212,15 +217,15 @@ def remove_mixed_noise(
     turned = xp.astype(xp.matmul(xp.astype(rest, xp.float64) / unit, U), y.dtype)
     # A channel that stays by itself keeps its own noise; its column of U is a unit vector.
     level = xp.matmul(U.T**2, (noise / unit) ** 2) ** 0.5
-    found, left = _each(turned, level, periodic)
+    found, left = _each(turned, level, periodic, is_white)
     clean = xp.matmul(xp.astype(found, xp.float64), U.T) * unit
     return plane + xp.astype(clean, y.dtype), left
 
 
-def _each(y: Array, noise: Array, periodic: Sequence[bool]) -> tuple[Array, float]:
+def _each(y: Array, noise: Array, periodic: Sequence[bool], is_white: bool) -> tuple[Array, float]:
     """Channels of y, (..., C), denoised one by one, and the mean part of the noise left."""
     each = range(y.shape[-1])
-    parts, left = zip(*(remove_noise(y[..., k], noise[k], periodic) for k in each))
+    parts, left = zip(*(remove_noise(y[..., k], noise[k], periodic, is_white) for k in each))
     found = namespace(y).stack(parts, axis=-1)
     return found, float(np.mean(left))
 

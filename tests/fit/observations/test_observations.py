@@ -395,13 +395,16 @@ class TestWhatIsRefused:
             (lambda: ob.values(POINTS, ZEROS, noise=np.arange(80)), "two observations"),
             (lambda: ob.derivatives(POINTS, ZEROS, order=(1,)), "2 whole numbers"),
             (lambda: ob.means(HIGH, LOW, np.zeros(40)), "below `high`"),
-            (lambda: ob.lines(POINTS, POINTS[:3], 0), "as many starts as ends"),
+            (lambda: ob.lines(POINTS, POINTS[:3], 0), "differ from `start`"),
+            (lambda: ob.lines(POINTS, POINTS, ZEROS), "differ from `start`"),
             (lambda: ob.blurred(POINTS, ZEROS, psf=np.zeros(3)), "2 axes"),
             (lambda: ob.gaussian(0), "above 0"),
             (lambda: ob.equation(POINTS, {(1, 0): np.ones(3)}), "one per point"),
             (lambda: fit(ob.values(POINTS + 1, ZEROS), bounds=UNIT), "outside the domain"),
             (lambda: fit(ob.operator(np.eye(3), np.zeros(3))), "say `shape`"),
             (lambda: fit(ob.operator(np.eye(3), np.zeros(3)), shape=(2, 2)), "of the 4 samples"),
+            (lambda: fit(ob.operator(np.zeros((2, 4)), [1, 1]), shape=(2, 2)), "see some of"),
+            (lambda: fit(ob.operator(np.eye(4) * np.nan, ZEROS[:4]), shape=(2, 2)), "be finite"),
             (lambda: fit(ob.values(POINTS, ZEROS), ob.values([1.0], [1.0])), "as many axes"),
             (
                 lambda: fit(ob.values(POINTS, np.zeros((80, 3))), ob.divergence(POINTS)),
@@ -434,3 +437,27 @@ class TestWhatIsRefused:
         rows = ob.derivatives(POINTS, slope(POINTS), order=(1, 0), noise=0.01)
         with pytest.warns(ef.RankWarning, match="no row determines the level"):
             ef.fit_observations([rows], bounds=UNIT, shape=(12, 12))
+
+    def test_samples_whose_level_no_row_determines(self):
+        differences = np.diff(np.eye(20), axis=0)
+        with pytest.warns(ef.RankWarning, match="no row determines the level"):
+            fit(ob.operator(differences, np.ones(19), noise=0.1), shape=(20,))
+
+    @pytest.mark.parametrize("positive", [False, True])
+    def test_the_unit_of_values_does_not_matter(self, positive):
+        y = 2 + np.sin(5 * POINTS[:, 0])
+        small, usual, large = (
+            fit(
+                ob.values(POINTS, s * y, noise=s * 0.1),
+                bounds=UNIT,
+                shape=(8, 8),
+                positive=positive,
+            )
+            for s in (2.0**-600, 1.0, 2.0**600)
+        )
+        found = small(OTHERS) * 2.0**600
+        np.testing.assert_allclose(found, large(OTHERS) * 2.0**-600, rtol=1e-12)
+        np.testing.assert_allclose(found, usual(OTHERS), atol=0.01)  # the search for a prior ends
+        if not positive:
+            spread = small.std(OTHERS) * 2.0**600
+            np.testing.assert_allclose(spread, usual.std(OTHERS), rtol=0.05)

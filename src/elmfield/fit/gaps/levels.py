@@ -355,34 +355,27 @@ def _halved(y: Array, present: Array) -> Array:
     """Means of the present samples in blocks of two per axis; NaN for blocks without any."""
     xp = namespace(y)
     weight = xp.astype(present, y.dtype)[..., None]
-    total = y * weight
+    both = xp.concat([y * weight, weight], axis=-1)
     for k in range(present.ndim):
-        pair = []
-        for a in (total, weight):
-            if a.shape[k] % 2:
-                end = a[(slice(None),) * k + (slice(0, 1), ...)]
-                a = xp.concat([a, xp.zeros_like(end)], axis=k)
-            even, odd = (a[(slice(None),) * k + (slice(i, None, 2), ...)] for i in (0, 1))
-            pair.append(even + odd)
-        total, weight = pair
+        before = (slice(None),) * k
+        if both.shape[k] % 2:
+            end = xp.zeros_like(both[(*before, slice(0, 1), ...)])
+            both = xp.concat([both, end], axis=k)
+        both = both[(*before, slice(0, None, 2), ...)] + both[(*before, slice(1, None, 2), ...)]
+    total, weight = both[..., :-1], both[..., -1:]
     means = total / xp.where(weight > 0, weight, xp.ones_like(weight))
     return xp.where(weight > 0, means, xp.full_like(means, xp.nan))
 
 
 def is_near(present: Array, periodic: Sequence[bool]) -> Array:
     """Whether a present sample lies within REACH, along each axis at a time."""
-    xp = namespace(present)
-    for k, n in enumerate(present.shape):
-        reached = present
-        for step in range(1, min(REACH, n - 1) + 1):
-            for way in (-step, step):
-                shifted = xp.roll(present, way, axis=k)
-                if not periodic[k]:
-                    i = np.arange(n).reshape([-1 if j == k else 1 for j in range(present.ndim)])
-                    shifted = shifted & move((i >= way) & (i < n + way), present)
-                reached = reached | shifted
-        present = reached
-    return present
+    from scipy.ndimage import maximum_filter1d  # 0.1 s, for who has gaps
+
+    near = to_numpy(present)
+    for k, wraps in enumerate(periodic):
+        mode = "wrap" if wraps else "constant"
+        near = maximum_filter1d(near, 2 * REACH + 1, axis=k, mode=mode)
+    return move(near, present)
 
 
 # --- windows --------------------------------------------------------------------------------------

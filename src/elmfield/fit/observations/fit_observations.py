@@ -28,6 +28,9 @@ MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
 MOST_UNRESOLVED, LEAST_GRID_ROWS = 0.02, 1000
 """Part of the prior's variance that may be finer than one region, and rows that can tell more."""
 
+MOST_USUAL = 1e20
+"""Values beyond are divided by their size first: their squares would be too large, or 0."""
+
 GRID_ORDER = 2.0
 """Order of fields whose samples are unknown: their energy is the spectrum's, learnt."""
 
@@ -118,12 +121,19 @@ def fit_observations(
             size = [spread(domain.to_index(o.places, "nearest")[0]) for o in listed]
             values = [y / a[:, None] for y, a in zip(values, size)]
             listed = [replace(o, noise=np.asarray(o.sigma) / a) for o, a in zip(listed, size)]
+    largest = max(float(np.abs(y).max()) for y in values)
+    is_usual = 1 / MOST_USUAL < largest < MOST_USUAL or largest == 0
+    unit = 1.0 if is_usual else 2.0 ** math.frexp(largest)[1]
+    values = [y / unit for y in values]
+    listed = [
+        o if o.noise is None else replace(o, noise=np.asarray(o.noise) / unit) for o in listed
+    ]
     first = next((o.like for o in listed if o.like is not None), np.empty(0))
     data = [v.reshape(-1) for o, v in zip(listed, values) if o.kind not in ("equation", "lines")]
     about: dict[str, Any] = {
         "domain": domain,
         "channel_axis": None if single else len(domain.shape),
-        "data_range": float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0,
+        "data_range": unit * (float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0),
     }
     kinds, n_rows = {o.kind for o in listed}, sum(map(len, listed))
     pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
@@ -132,20 +142,20 @@ def fit_observations(
     if not on_grid:
         # There has to be enough for the spectrum of samples, and no row that these are poor at.
         may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
-        free = background is None
-        blended, sure, unresolved = fit_one_region(listed, values, domain, C, free, may)
+        about_rows = listed, values, domain, C, background is None, may, unit
+        blended, sure, unresolved = fit_one_region(*about_rows)
         on_grid = may and unresolved >= MOST_UNRESOLVED
     if on_grid:
-        field = _fit_grid(listed, values, settings, about, positive)
+        model = _fit_grid(listed, values, settings, about, positive)
     else:
-        offset = np.zeros(C)
         about |= {"blended": blended, "observed": sure, "settings": settings}
-        field = Field(Model(offset=offset, scale=offset + 1, **about))
+        model = Model(offset=np.zeros(C), scale=np.ones(C), **about)
+    field = Field(replace(model, offset=model.offset * unit, scale=model.scale * unit))
     if background is not None:
         field = _add(background, field, about, spread)
     model = replace(field.model, evidence=Evidence(observed=True))
     if isinstance(own := model.observed, ObservedPosterior):
-        own = replace(own, unit=np.asarray(model.scale), spread=spread)
+        own = replace(own, unit=np.asarray(model.scale) / unit, spread=spread)
         model = replace(model, observed=own)
     return Field(model if type(first) is np.ndarray else model.moved(first))
 
@@ -156,7 +166,7 @@ def _fit_grid(
     settings: Smooth | Oriented,
     about: dict[str, Any],
     positive: bool,
-) -> Field:
+) -> Model:
     """The field of the samples that the observations make likeliest."""
     from elmfield.fit.observations import grid_samples
 
@@ -167,23 +177,16 @@ def _fit_grid(
         said += () if settings.order == "auto" else ("order",)
         own = replace(own, **{k: getattr(settings, k) for k in said})
 
-    def encode(x: Floats, settings: Settings, on: Domain = domain) -> Field:
+    def encode(x: Floats, settings: Settings) -> Field:
         shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
-        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=on)
+        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
         return made(x.reshape(shape))
 
     system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
     observed = None
     x = grid_samples.kept(system, listed)
     if isinstance(settings, Oriented):
-        # Opposite borders of a picture differ: blurred into each other they leave an edge there.
-        plain = make_domain(domain.shape, dims=None, coords=None, periodic=())
-
-        def denoise(z: Floats, level: float) -> Floats:
-            found = encode(z, replace(settings, denoise=level), plain).samples()
-            return np.asarray(found).reshape(z.shape)
-
-        x = grid_samples.alternate(system, denoise, x, positive=positive)
+        x = grid_samples.alternate(system, x, positive=positive)
     elif positive:
         x = grid_samples.nonnegative(system, x)
     else:
@@ -192,7 +195,7 @@ def _fit_grid(
     model = encode(x, settings if isinstance(settings, Oriented) else own).model
     if about["channel_axis"] is None:
         model = model.channels(slice(0, 1), channel_axis=None)
-    return Field(replace(model, observed=observed))
+    return replace(model, observed=observed)
 
 
 def _check_background(background: Field, listed: list[Observation], C: int) -> None:

@@ -6,7 +6,7 @@ the posterior; no matrix of samples is formed.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,11 +20,15 @@ from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import Terms
+from elmfield.fit.noise_model import remove_mixed_noise
 from elmfield.fit.observations.observation import Observation
-from elmfield.fit.observations.one_region import ObservedPosterior
+from elmfield.fit.observations.one_region import ObservedPosterior, no_row_determines
 
 KEPT_NOISE = 1e-4
 """Noise of rows that are kept, in parts of the range of values, before they are corrected."""
+
+LEAST_LEVEL = 1e-9
+"""What rows see of a constant, in parts of what they see of noise, if they determine the level."""
 
 LEARNING_STEPS = 12
 """Times that spectrum and noise are estimated anew."""
@@ -230,7 +234,7 @@ def _fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> 
 
     start = np.asarray([before.log, np.log(before.floor), before.power])
     found = minimize(cost, start, method="Nelder-Mead", options={"maxfev": 400}).x
-    return Spectrum(float(found[0]), float(np.exp(found[1])), float(found[2]))
+    return Spectrum(float(found[0]), float(np.exp(max(found[1], -600))), float(found[2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,8 +283,16 @@ def make_system(
         units.append(np.ones((len(o), 1)) if o.sigma is None else o.sigma[:, None])
         guess = size * (KEPT_NOISE if o.is_exact else 0.1)
         noise.append(guess if o.sigma is None else 1.0)
-    ones = np.ones((int(np.prod(domain.shape)), 1))
-    gain = [float(np.mean(np.abs(m.matmat(ones)))) or 1.0 for m in maps]
+    signs = np.sign(np.random.default_rng(0).standard_normal(int(np.prod(domain.shape))))
+    both = np.stack([np.ones_like(signs), signs], axis=1)
+    levels, details = np.transpose([np.abs(m.matmat(both)).mean(axis=0) for m in maps])
+    for o, detail in zip(observations, details):
+        if not (np.isfinite(detail) and detail > 0):
+            raise ValueError(f"{o.kind}: rows must be finite and see some of the samples.")
+    sees_level = levels > LEAST_LEVEL * details
+    if not sees_level.any():
+        warnings.warn(no_row_determines(["the level"]), RankWarning, stacklevel=4)
+    gain = np.where(sees_level, levels, details)
     size = max(float(np.std(y)) / g for y, g in zip(values, gain)) or 1.0
     start = Spectrum(2 * np.log(size) + np.log(0.01), 0.01, 1.5)
     system = GridSystem(maps, values, units, np.asarray(noise), waves, start)
@@ -336,20 +348,25 @@ def nonnegative(system: GridSystem, x: Floats) -> Floats:
     return z
 
 
-def alternate(
-    system: GridSystem, denoise: Callable[[Floats, float], Floats], x: Floats, *, positive: bool
-) -> Floats:
+def alternate(system: GridSystem, x: Floats, *, positive: bool) -> Floats:
     """Samples near the rows that a denoiser leaves alone, its level falling from step to step."""
-    right, z = system.right(system.values), x
+    right, z, waves = system.right(system.values), x, system.waves
     noise = [np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)]
     last = max(float(min(noise)), 1e-6)
-    for level in np.geomspace(max(float(np.std(x)), 4 * last), last, 12):
-        z = denoise(x, float(level))
+    # Opposite borders of a picture differ: blurred into each other they leave an edge there.
+    borders = (False,) * len(waves.shape)
+    for level in np.geomspace(max(float(np.std(x)), 4 * last), last, LEVELS):
+        y, levels = x.reshape(*waves.shape, -1), np.full(x.shape[1], level)
+        # Where rows see little, x has more noise than elsewhere: it is not white.
+        z = remove_mixed_noise(y, levels, borders, is_white=False)[0].reshape(x.shape)
         weight = WEIGHT / level**2
         x = system.solve(right + weight * z, extra=weight, prior=False, start=z, most=60)
         x = np.maximum(x, 0) if positive else x
     return z
 
+
+LEVELS = 12
+"""Of a denoiser, from the deviation of samples to the noise of rows."""
 
 WEIGHT = 0.23
 """Of a denoiser's answer, in parts of the inverse of its level's square."""

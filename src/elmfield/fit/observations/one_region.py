@@ -144,14 +144,16 @@ def fit_one_region(
     n_channels: int,
     free: bool,
     may_be_grid: bool,
+    unit: float,
 ) -> tuple[Blended, RegionPosterior, float]:
     """The function of one region that the observations make likeliest.
 
     Planes are `free`, unless it corrects another: then axes share their scale, and known noise may
     have more beside it, detail that no row resolves.
 
-    In index coordinates; how sure it is; and the part of its prior's variance that is finer than
-    the basis: all, where rows that are to be kept are missed and samples of a grid may keep them.
+    In index coordinates, values in a `unit` that warnings tell; how sure it is; and the part of its
+    prior's variance that is finer than the basis: all, where rows that are to be kept are missed
+    and samples of a grid may keep them.
     """
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
@@ -168,7 +170,7 @@ def fit_one_region(
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
     found = evidence.solve(groups, space, prior)
-    missed = _missed(observations, groups, found)
+    missed = _missed(observations, groups, found, unit)
     if not (missed and may_be_grid):
         for message in [*missed, *_undetermined(found, space)]:
             warnings.warn(message, RankWarning, stacklevel=4)
@@ -264,13 +266,15 @@ def _tight(g: RowGroup) -> RowGroup:
     return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
 
 
-def _missed(observations: list[Observation], groups: list[RowGroup], found: Solution) -> list[str]:
-    """What to say of rows that are not kept."""
+def _missed(
+    observations: list[Observation], groups: list[RowGroup], found: Solution, unit: float
+) -> list[str]:
+    """What to say of rows that are not kept; in the caller's unit."""
     said = []
     for o, g, r in zip(observations, groups, found.residuals):
         worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
         if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
-            left = float(np.abs(r * g.unit[:, None]).max())
+            left = unit * float(np.abs(r * g.unit[:, None]).max())
             said.append(
                 f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
                 "contradict each other or other rows, or ask for more detail than the basis has. "
@@ -284,7 +288,11 @@ def _undetermined(found: Solution, space: ProductPrior) -> list[str]:
     q = len(space.planes)
     free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
     names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
-    loose = " or ".join(name for name, s in zip(names, free) if s > 0.5)
-    if not loose or space.n_channels > 1:
-        return []
-    return [f"no row determines {loose} of the function: taken to be 0. Add a value or a mean."]
+    loose = [name for name, s in zip(names, free) if s > 0.5]
+    return [no_row_determines(loose)] if loose and space.n_channels == 1 else []
+
+
+def no_row_determines(names: list[str]) -> str:
+    """What to say of these parts of a function."""
+    loose = " or ".join(names)
+    return f"no row determines {loose} of the function: taken to be 0. Add a value or a mean."
