@@ -99,7 +99,7 @@ class EvidenceRecord:
 
     noise: list[float] | None = None
     amplitude: list[float] | None = None
-    left: float = 1.0
+    left: bool = False
     coding: float = 0.0
     observed: bool = False
 
