@@ -53,7 +53,7 @@ def test_channels_and_orders_of_channels_do_not_matter(rng):
     expected, left = remove_mixed_noise(y, one, along)
     turned, left_turned = remove_mixed_noise(y @ U, one, along)
     close(turned, expected @ U, 1e-4)
-    close(left_turned, left, 1e-4)
+    close(left_turned.sum(axis=-1), left.sum(axis=-1), 1e-3)  # a turn keeps the sum of variances
     silent = np.concatenate([y, np.zeros((40, 40, 1))], axis=-1)
     found, _ = remove_mixed_noise(silent, np.append(one, 0.0), along)
     close(found[..., :3], expected, 1e-5)

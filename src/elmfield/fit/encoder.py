@@ -202,7 +202,7 @@ class Encoder:
             order, present = gap_order(asked, missing), samples.present
             y = fill_missing(samples.values, present, wraps, order, spacings)
             samples = samples.changed(y, ~present)
-        noisy, levels, kept = samples, tuple[float, ...](), 1.0
+        noisy, levels, kept = samples, tuple[float, ...](), np.ones(1)
         if asked.denoise is not False or asked.clip:
             how = (asked.denoise, wraps, spacings)
             samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)

@@ -48,17 +48,18 @@ def denoise_samples(
     spacings: Spacings = (),
     *,
     clip: bool = False,
-) -> tuple[Samples, tuple[float, ...], float]:
+) -> tuple[Samples, tuple[float, ...], Floats]:
     """The samples without most of their noise, the level of each channel, and what part is left.
 
-    The part is that of the noise's variance, a mean over all samples.
+    The part is that of the variance of noise of this level, (..., C), sample by sample.
 
     `level` is False for nothing to do, True to estimate it, "poisson" for counts, or a standard
     deviation in the caller's units: one for all, or an array that can be broadcast to the samples.
     With `clip`, what comes back lies between the least and largest of the samples given, in each
     channel, filled samples included.
     """
-    before, found, left = samples, tuple[float, ...](), 1.0
+    before, found = samples, tuple[float, ...]()
+    left = np.ones(samples.values.shape, np.float32)
     if isinstance(level, str):
         samples = samples.changed(_of_counts(samples, periodic, spacings))
     elif level is not False:
@@ -79,6 +80,7 @@ def denoise_samples(
         even = y if here is None else y / here
         z, left = remove_mixed_noise(even, noise, periodic, spacings)
         samples = samples.changed(z if here is None else z * here)
+        left = left if here is None else left * np.asarray(to_numpy(here), np.float32) ** 2
     if clip and not samples.is_original:
         samples = clip_samples(before, samples)
     return samples, found, left
@@ -186,10 +188,10 @@ def remove_mixed_noise(
     spacings: Spacings = (),
     *,
     is_white: bool = True,
-) -> tuple[Array, float]:
+) -> tuple[Array, Floats]:
     """Samples y, (..., C), without most of their noise of standard deviation `noise`, (C,).
 
-    And the part of its variance that is left.
+    And the part of its variance that is left in each.
 
     Channels are divided by their noise and turned to the axes along which their boxes vary most
     (an orthonormal map, so noise stays white and alike); each is denoised alone, and turned back.
@@ -219,15 +221,17 @@ def remove_mixed_noise(
     level = xp.matmul(U.T**2, (noise / unit) ** 2) ** 0.5
     found, left = _each(turned, level, periodic, is_white)
     clean = xp.matmul(xp.astype(found, xp.float64), U.T) * unit
-    return plane + xp.astype(clean, y.dtype), left
+    one = unit / xp.where(noise > 0, noise, xp.ones_like(noise))
+    back = (U * level * one[:, None]).T ** 2
+    return plane + xp.astype(clean, y.dtype), left @ np.asarray(to_numpy(back), np.float32)
 
 
-def _each(y: Array, noise: Array, periodic: Sequence[bool], is_white: bool) -> tuple[Array, float]:
-    """Channels of y, (..., C), denoised one by one, and the mean part of the noise left."""
+def _each(y: Array, noise: Array, periodic: Sequence[bool], is_white: bool) -> tuple[Array, Floats]:
+    """Channels of y, (..., C), denoised one by one, and the parts of the noise left."""
     each = range(y.shape[-1])
     parts, left = zip(*(remove_noise(y[..., k], noise[k], periodic, is_white) for k in each))
     found = namespace(y).stack(parts, axis=-1)
-    return found, float(np.mean(left))
+    return found, np.stack(left, axis=-1)
 
 
 # --- counts ---------------------------------------------------------------------------------------

@@ -80,8 +80,11 @@ class Lattice:
         What deviations are multiplied by.
     floor : array, shape (C,)
         Variance that every value has besides: what coding lost.
-    noise : pair of arrays, shape (C,), or None
-        Variances of denoised samples of the mean amplitude, and at most.
+    noise : array, shape (C,), or None
+        Variance of the noise that was taken out.
+    left : array, shape (..., C), or None
+        Variances that are left, by blocks of the array that `source` tells: on each axis the first
+        of these samples there, and how many there are.
     """
 
     shape: tuple[int, ...]
@@ -93,7 +96,9 @@ class Lattice:
     common: Floats = field(default_factory=lambda: np.ones(1))
     calibration: Calibration = field(default_factory=Calibration)
     floor: Floats = field(default_factory=lambda: np.zeros(1))
-    noise: tuple[Floats, Floats] | None = None
+    noise: Floats | None = None
+    left: Floats | None = field(default=None, repr=False)
+    source: Sequence[tuple[int, int]] = ()
 
     @classmethod
     def calibrated(
@@ -108,12 +113,12 @@ class Lattice:
         means: bool,
         floor: Floats,
         noise: Floats | None = None,
-        left: float = 1.0,
+        left: Floats | None = None,
+        source: Sequence[tuple[int, int]] = (),
     ) -> "Lattice":
         """Find power, stretch and calibration from the samples; `power` serves short axes.
 
-        `values` gives the function on a grid of index coordinates. Of `noise`, variances (C,), that
-        was taken out a part is `left`.
+        `values` gives the function on a grid of index coordinates.
         """
         probes = left_out.probes(shape)
         blocks = [read(slab) for slab in probes]
@@ -128,8 +133,7 @@ class Lattice:
         flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
         made = replace(made, common=flat.mean(axis=0))
         if noise is not None and (noise > 0).all():
-            shares = [made._noise_shares(made._smoothed(r)).mean() for r in residuals]
-            return replace(made, noise=(noise * left / max(float(np.mean(shares)), 1e-300), noise))
+            return replace(made, noise=noise, left=left, source=source)
         z = [r / np.maximum(made._smoothed(r, without=True), 1e-300) for r in residuals]
         calibration = Calibration.of(np.concatenate([v.ravel() for v in z]))
         if means:
@@ -240,16 +244,7 @@ class Lattice:
         if self.noise is None:
             return 0.0
         a = self.calibration.factor * np.maximum(self.common, 1e-300)
-        return float(np.mean(self.noise[1] / a**2))
-
-    def _noise_shares(self, a: Floats) -> Floats:
-        """How much noise is left where denoised samples have amplitudes a, to a factor.
-
-        A prior of amplitude a averages samples over a distance r with ``a² r^β = σ² / r^d``: what
-        is left of the noise's variance grows as ``a^(2d / (β + d))``.
-        """
-        d = len(self.shape)
-        return np.asarray((a / np.maximum(self.common, 1e-300)) ** (2 * d / (self.prior.power + d)))
+        return float(np.mean(self.noise / a**2))
 
     # --- variances per amplitude ----------------------------------------------------------------
 
@@ -321,11 +316,11 @@ class Lattice:
 
     def _variances(self, x: Sequence[Floats], combine: Combine) -> Floats:
         """Variances of values at points or on a grid, given axis by axis."""
+        if self.left is not None:
+            ends = zip(x, self.left.shape, self.source, self.periodic)
+            near = [((c + a + 0.5) * m / n - 0.5, m, wraps) for c, m, (a, n), wraps in ends]
+            return combine(self.left, [_linear(*one) for one in near]) + self.floor
         square = self._squares(x, combine)
-        if self.noise is not None:
-            mean, most = self.noise
-            shares = self._noise_shares(np.sqrt(square) / self.calibration.factor)
-            return np.minimum(mean * shares, most) + self.floor
         table, steps = self._table
         places = ((self._folded(k, c) * steps, table.shape[k]) for k, c in enumerate(x))
         seats = [_linear(at + n - 1, n, False) for at, n in places]

@@ -36,11 +36,14 @@ LEAST_FREE = 0.1
 With less, 90 % intervals of two pictures held 40 %; with 0.2 they held 83 %.
 """
 
+LEFT_BLOCK = 4
+"""Samples on each axis of the blocks by which is known how much noise is left."""
+
 BLOCK_MAX_PLACES = 2000
 """Places of a box whose covariances are taken together, at most."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """What a fit found out about noise, in the caller's units.
 
@@ -49,8 +52,8 @@ class Evidence:
     noise, amplitude : tuples of float, or None
         Standard deviation of each channel's noise, and of its prior at a distance of one sample,
         where the fit estimated that too.
-    left : float
-        The part of the noise's variance that is left in the samples.
+    left : array, shape (..., C), or None
+        The part of the noise's variance that is left in blocks of about LEFT_BLOCK samples.
     coding : float or None
         Root mean square of what coding lost; None where the residual of a fit says it.
     observed : bool
@@ -59,19 +62,30 @@ class Evidence:
 
     noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
-    left: float = 1.0
+    left: Floats | None = None
     coding: float | None = None
     observed: bool = False
 
     @classmethod
-    def of_noise(cls, levels: Sequence[float], left: float, scale: Array) -> "Evidence":
-        """Noise of a level in each channel, and the part that is left; of both parts if complex."""
-        return cls(tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=left)
+    def of_noise(cls, levels: Sequence[float], left: Floats, scale: Array) -> "Evidence":
+        """Noise of a level in each channel, and the part left in each sample; both if complex."""
+        for k, n in enumerate(left.shape[:-1]):
+            m = blocks_of(n)
+            at = np.arange(m + 1) * n // m
+            width = np.diff(at).reshape(-1, *(1,) * (left.ndim - 1 - k))
+            left = np.add.reduceat(left, at[:-1], axis=k) / width
+        return cls(tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=np.float16(left))
 
     def channels(self, own: slice) -> "Evidence":
         """The same of some channels."""
         noise, amplitude = (None if a is None else a[own] for a in (self.noise, self.amplitude))
-        return replace(self, noise=noise, amplitude=amplitude)
+        left = None if self.left is None else self.left[..., own]
+        return replace(self, noise=noise, amplitude=amplitude, left=left)
+
+
+def blocks_of(n: int) -> int:
+    """Blocks of an axis of n samples."""
+    return -(-n // LEFT_BLOCK)
 
 
 class PosteriorPart(Protocol):
@@ -309,7 +323,13 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         return host.reshape(*(host.shape[k] for k in wide), -1)
 
     floor = (model.coding_error / units) ** 2
-    noise = None if known.noise is None else (np.asarray(known.noise) / units) ** 2
+    noise, left = None, None
+    if known.noise is not None and known.left is not None:
+        noise = (np.asarray(known.noise) / units) ** 2
+        left = noise * np.asarray(known.left, np.float64)
+        for k in set(range(len(low))) - set(wide):
+            left = left.take([low[k] * left.shape[k] // model.shape[k]], axis=k)
+        left = left.reshape(*(left.shape[k] for k in wide), -1)
     if gone is not None:
         gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
         gone = gone[tuple(map(slice, low, high))].reshape(shape)
@@ -317,13 +337,14 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     if gone is not None and gone.any() and not gone.all():
         x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
         periods = np.where(periodic, shape, np.inf)
-        floor = floor if noise is None else floor + noise * known.left
+        floor = floor if left is None else floor + left.mean(axis=tuple(range(len(wide))))
         inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor)
     else:
         means = model.labels.samples == "means"
         inner = Lattice.calibrated(
             shape, periodic, read, chooses=not getattr(model.settings, "is_linear", True),
-            values=values, power=power, means=means, floor=floor, noise=noise, left=known.left,
+            values=values, power=power, means=means, floor=floor, noise=noise, left=left,
+            source=[(low[k], model.shape[k]) for k in wide],
         )  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
 

@@ -18,7 +18,7 @@ from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
 from elmfield.field.coordinates.labels import labels_from_plain
 from elmfield.field.model import Model
-from elmfield.field.uncertainty.posterior import Evidence
+from elmfield.field.uncertainty.posterior import Evidence, blocks_of
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
@@ -168,22 +168,27 @@ class Reader:
                 residual=residual,
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
-                evidence=self._evidence(C),
+                evidence=self._evidence(domain.shape, C),
                 labels=labels,
             )
         )
 
-    def _evidence(self, C: int) -> Evidence:
+    def _evidence(self, shape: tuple[int, ...], C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or Evidence()
+        found = self.meta.evidence or metadata.EvidenceRecord()
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
-        coding = 0.0 if found.coding is None else found.coding
-        known = [found.left, coding, *(v for a in each for v in a)]
+        known = [found.coding, *(v for a in each for v in a)]
         said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        self.arrays.require(type(found.observed) is bool, "whether it was observed is not said")
-        return replace(found, noise=noise, amplitude=amplitude, coding=float(coding))
+        is_said = type(found.observed) is bool and type(found.left) is bool
+        self.arrays.require(is_said, "whether it was observed is not said")
+        left = None
+        if found.left:
+            own = (*map(blocks_of, shape), C)
+            left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
+            self.arrays.require(bool((left >= 0).all()), "the noise left is no number")
+        return Evidence(noise, amplitude, left, float(found.coding), found.observed)
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""

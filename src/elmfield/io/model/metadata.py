@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from elmfield.errors import StoreError, StoreVersionError
-from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.store.blocks import read_document, write_document
 from elmfield.io.store.stores import ROOT, Store
 
@@ -95,6 +94,17 @@ class SamplesRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvidenceRecord:
+    """Noise that was taken out, and what else standard deviations need; see `Evidence`."""
+
+    noise: list[float] | None = None
+    amplitude: list[float] | None = None
+    left: bool = False
+    coding: float = 0.0
+    observed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class AppendingRecord:
     """Samples are being added to an axis, which had `start` before."""
 
@@ -126,7 +136,7 @@ class Metadata:
     checks: dict[str, str] = field(default_factory=dict)
     settings: Any = None
     attributes: dict[str, Any] = field(default_factory=dict)
-    evidence: Evidence | None = None
+    evidence: EvidenceRecord | None = None
     appending: AppendingRecord | None = None
 
 
@@ -136,7 +146,7 @@ PARTS: dict[str, Any] = {
     "partition": PartitionRecord,
     "groups": GroupRecord,
     "samples": SamplesRecord,
-    "evidence": Evidence,
+    "evidence": EvidenceRecord,
     "appending": AppendingRecord,
 }
 """What fields hold that are records, or lists of them."""

@@ -294,8 +294,10 @@ def describe(field: Field, dtype: str) -> Description:
     if (gaps := field.model.gaps) is not None:
         per = "sample" if gaps.ndim == len(field.shape) else "channel"
         arrays["gaps"] = np.packbits(np.asarray(gaps, bool).reshape(-1))
-    coding = field.model.coding_error or None
-    evidence = replace(field.model.evidence or Evidence(), coding=coding)
+    known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
+    if known.left is not None:
+        arrays["left"] = known.left.reshape(-1)
+    noise = metadata.EvidenceRecord(**{**vars(known), "left": known.left is not None})
     low, high = list(field.domain.low), list(field.domain.high)
     is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])
     box = {} if is_whole else {"low": low, "high": high}
@@ -316,7 +318,7 @@ def describe(field: Field, dtype: str) -> Description:
         residual=residual,
         gaps=per,
         settings=recipes.settings_to_plain(field.settings),
-        evidence=None if evidence == Evidence() else evidence,
+        evidence=None if noise == metadata.EvidenceRecord() else noise,
         attributes=labels_to_plain(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain, combinations_with_replacement
 from itertools import product as cartesian
-from operator import mul
+from operator import add, mul
 
 import numpy as np
 
@@ -124,8 +124,9 @@ def kernel(t: Array, nodes: Array, power: float, order: tuple[int, ...] | None =
     """
     d = t.shape[-1]
     off = [t[..., :, None, k] - nodes[..., None, :, k] for k in range(d)]
-    s = sum(u * u for u in off)
-    order = (0,) * d if order is None else order
+    s = reduce(add, (u * u for u in off))
+    if order is None:
+        return _differentiated(s, power, 0)
     total = 0.0
     for js in cartesian(*(range(a // 2 + 1) for a in order)):
         term = _differentiated(s, power, sum(order) - sum(js))
