@@ -17,7 +17,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.checks import by_name, numbers
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
-from elmfield.domain.sphere import EARTH, unit_vectors
+from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
 from elmfield.field.blend.points import Function
@@ -228,10 +228,13 @@ class Curvilinear(Field):
         Where the samples are.
     names : pair of str
         Of the two coordinates.
+    corners : array, shape (n, m, v, 2), optional
+        Of the cells that samples are means over, where they are known: what each counts in means.
     """
 
     mesh: Mesh
     names: tuple[str, str]
+    corners: Floats | None = None
 
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         index, places = self._indexed(points, outside)
@@ -351,6 +354,8 @@ class Curvilinear(Field):
         dims = [np.arange(n, dtype=np.float64) for n in self.mesh.given.shape[:2]]
         J = self.mesh.places.grid(*dims, quantity="gradient", missing="fill")
         size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
+        if self.corners is not None and self.labels.samples == "means":
+            size = polygon_areas(self.corners, is_map=self.mesh.radius is None)
         values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
         if k is not None and (after := len(self.shape) - k) < 2:
             size = np.expand_dims(size, 2 - after)
@@ -395,7 +400,7 @@ def _check_places(given: Floats, radius: float | None) -> None:
 
 def curvilinear(
     of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH,
-    fold: Fold | None = None,
+    fold: Fold | None = None, corners: Array | None = None,
 ) -> Curvilinear:  # fmt: skip
     """A field whose last two axes number the rows and columns of a curvilinear grid.
 
@@ -414,6 +419,9 @@ def curvilinear(
     fold : Fold, optional
         How rows go on beyond the last one: :func:`elmfield.fit` finds it, and gives a field that
         was fitted with them.
+    corners : array, shape (..., v, 2), optional
+        Corners of the samples' cells, in order around each; :func:`elmfield.fit` takes those of CF
+        bounds. Of samples that are means over cells, `means` count each by the area of its cell.
 
     Examples
     --------
@@ -439,4 +447,8 @@ def curvilinear(
     _check_places(given, None if is_map else radius)
     told = periods, about, fold is None
     mesh = _kept(_meshes, given, told, partial(_mesh_of, axes, about, fold))
-    return Curvilinear(of.model, mesh, ("y", "x") if is_map else ("latitude", "longitude"))
+    cells = None if corners is None else numbers("corners", corners)
+    if cells is not None and (cells.ndim != 4 or (*cells.shape[:2], cells.shape[3]) != (*shape, 2)):
+        raise ValueError(f"`corners` must have shape {(*shape, 'v', 2)}; got {cells.shape}.")
+    names = ("y", "x") if is_map else ("latitude", "longitude")
+    return Curvilinear(of.model, mesh, names, cells)

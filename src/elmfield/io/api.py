@@ -201,7 +201,10 @@ def fit(
         return made
     (a, b), at = given.places, given.places.values()
     made = made if fold is None else fold.crop(made, len(given.places[a]))
-    return replace(curvilinear(made, *at, is_map=is_map, fold=fold), names=(a, b))
+    both = [given.bounds[n] for n in (a, b) if n in given.bounds]
+    corners = np.stack(both, axis=-1) if len(both) == 2 else None
+    placed = curvilinear(made, *at, is_map=is_map, fold=fold, corners=corners)
+    return replace(placed, names=(a, b))
 
 
 def _fit_mesh(

@@ -13,6 +13,7 @@ from elmfield._array.checks import by_name, choice
 from elmfield._array.progress import silent
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Axis
+from elmfield.domain.axis import cell_edges
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
@@ -27,7 +28,7 @@ from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, cell_edges, even, reprojected
+from elmfield.io.export.map_targets import Projected, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded
