@@ -9,6 +9,7 @@ from elmfield.domain.sphere import (
     horizontal,
     is_latitude,
     is_longitude,
+    polygon_areas,
     unit_vectors,
 )
 
@@ -60,3 +61,15 @@ def test_no_way_and_every_way():
 
 def test_nothing_counts_beyond_a_pole():
     np.testing.assert_allclose(cosine(np.array([0, 60, 90, 95.0])), [1, 0.5, 0, 0], atol=1e-15)
+
+
+def test_areas_of_polygons():
+    octant = [[0.0, 0.0], [0.0, 90.0], [90.0, 0.0], [90.0, 0.0]]
+    assert abs(polygon_areas(np.array(octant)) / (np.pi / 2) - 1) < 1e-14
+    y, x = np.meshgrid(np.linspace(-90, 90, 19), np.linspace(0, 360, 37), indexing="ij")
+    p = np.stack([y, x], axis=-1)
+    cells = np.stack([p[:-1, :-1], p[:-1, 1:], p[1:, 1:], p[1:, :-1]], axis=2)
+    assert abs(polygon_areas(cells).sum() / (4 * np.pi) - 1) < 1e-12
+    square = np.array([[1.0, 1.0], [1.0, 4.0], [3.0, 4.0], [3.0, 1.0]])
+    assert polygon_areas(square, is_map=True) == 6.0
+    assert polygon_areas(square[::-1], is_map=True) == 6.0

@@ -356,3 +356,19 @@ def test_times_appended_after_a_gap_lie_where_they_are(tmp_path):
     grown = ef.append(path, warming(np.array([100, 103, 110, 111, 140])))
     asked = np.array([1, 58, 70, 95, 105, 125])
     close(grown.interp(time=start + asked * hour).values, warming(asked).values, 1e-9)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_levels_of_a_smooth_sounding_take_no_lower_order_than_the_cubic_spline(first):
+    # A few wide steps high up, where the sounding bends most, must not decide for all levels.
+    levels = np.r_[1, 2, 3, 5, 7, 10, 20, 30, 50, 70, 100:251:25, 300:751:50, 775:1001:25.0]
+    kept, out = levels[first::2], levels[1 - first :: 2]
+    out = out[(out > kept[0]) & (out < kept[-1])]
+
+    def sounding(p):
+        z = 44.3 * (1 - (p / 1013.25) ** 0.19)
+        return 215 + 6 * np.logaddexp(0, 12 - z) + 25 * np.exp(-(((z - 45) / 11) ** 2))
+
+    found = ef.fit(sounding(kept), coords=[kept]).grid(out) - sounding(out)
+    spline = CubicSpline(kept, sounding(kept))(out) - sounding(out)
+    assert np.sqrt(np.mean(found**2)) <= 1.001 * np.sqrt(np.mean(spline**2))

@@ -210,3 +210,37 @@ def test_the_next_array_finds_its_mesh():
     assert ef.curvilinear(ef.fit(lat, periodic=0), lat, lon).mesh is not mesh.mesh
     at = np.stack([lat, lon], axis=-1)
     assert np.shares_memory(mesh.locate(at)[0], other.locate(at)[0])
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        lambda j, i: (0 * j + 40.0, 1.0 * i),
+        lambda j, i: (2.0 * (i + j), 1.0 * (i + j)),
+        lambda j, i: (np.full(j.shape, np.nan), np.full(j.shape, np.nan)),
+    ],
+)
+@pytest.mark.parametrize("is_map", [True, False])
+def test_places_that_span_no_area_are_refused(places, is_map):
+    j, i = np.indices((10, 12))
+    field = ef.fit(np.ones((10, 12)))
+    with pytest.raises(ValueError, match="span an area; most cells of these have none"):
+        ef.curvilinear(field, *places(j, i), is_map=is_map)
+    latitude = np.where(j == 5, 4.0, j)  # a row twice is none of our business
+    ef.curvilinear(field, latitude, 1.0 * i, is_map=is_map)
+
+
+def test_means_count_cells_by_the_corners_they_have():
+    j, i = np.indices((12, 14)).astype(float)
+    values, half = np.random.default_rng(0).normal(size=(12, 14)), 0.2 + 0.05 * (j % 5)
+    ends = [(-1, -1), (-1, 1), (1, 1), (1, -1)]  # a cell is a part of the way to its neighbours
+    corners = np.stack([np.stack([j + a * half, i + b * half], -1) for a, b in ends], axis=2)
+    field = ef.fit(values, samples="means")
+    mesh = ef.curvilinear(field, j, i, is_map=True, corners=corners)
+    box = [[3.5, 4.5], [3.5, 8.5], [6.5, 8.5], [6.5, 4.5]]
+    area = (4 * half**2)[4:7, 5:9]
+    wanted = (values[4:7, 5:9] * area).sum() / area.sum()
+    close(mesh.means([box])[0], [wanted], 1e-9)
+    assert abs(ef.curvilinear(field, j, i, is_map=True).means([box])[0][0] - wanted) > 1e-3
+    with pytest.raises(ValueError, match="`corners` must have shape"):
+        ef.curvilinear(field, j, i, is_map=True, corners=corners[:-1])

@@ -236,9 +236,7 @@ class Axis:
         step = float((c[-1] - c[0]) / (size - 1))
         kind = given.dtype if given.dtype.kind == "f" else np.float64
         noise = 4 * np.finfo(kind).eps * np.max(np.abs(c)) + 1e-9 * abs(step)
-        around = np.concatenate([[2 * c[0] - c[1]], c, [2 * c[-1] - c[-2]]])
-        middle = (around[:-1] + around[1:]) / 2
-        if borders is None or np.max(np.abs(borders - middle)) <= noise:
+        if borders is None or np.max(np.abs(borders - cell_edges(c))) <= noise:
             borders = None
         elif period is not None and abs(abs(borders[-1] - borders[0]) - period) > noise:
             told = "`bounds` of axis {axis!r} must span its period, {period}; got {} to {}."
@@ -317,6 +315,13 @@ class Axis:
         index = np.asarray(index, dtype=np.float64)
         v = index if self.spacing is None else self.spacing.to_steps(index)
         return self.origin + self.step * v
+
+
+def cell_edges(c: Floats) -> Floats:
+    """Borders midway between coordinates, which may be one; outermost cells are even ones."""
+    steps = np.diff(c) if len(c) > 1 else np.ones(1)
+    inner = c[:-1] + steps[: len(c) - 1] / 2
+    return np.concatenate([[c[0] - steps[0] / 2], inner, [c[-1] + steps[-1] / 2]])
 
 
 def cell_borders(name: str, c: Floats, bounds: Array) -> Floats:

@@ -55,6 +55,24 @@ def unit_vectors(latitude: Floats | float, longitude: Floats | float) -> Floats:
     return np.stack([np.cos(f) * np.cos(l), np.cos(f) * np.sin(l), np.sin(f)], axis=-1)
 
 
+def polygon_areas(corners: Floats, *, is_map: bool = False) -> Floats:
+    """Areas (...) of polygons (..., v, 2): on the unit sphere between great circles, or flat.
+
+    Corners are latitude and longitude in degrees, or y and x; repeated ones count nothing.
+    """
+    if is_map:
+        p = np.asarray(corners - corners[..., :1, :])
+        y, x = p[..., 0], p[..., 1]
+        twice = (x[..., :-1] * y[..., 1:] - x[..., 1:] * y[..., :-1]).sum(axis=-1)
+        return np.asarray(np.abs(twice) / 2)
+    p = unit_vectors(corners[..., 0], corners[..., 1])
+    a, b, c = p[..., :1, :], p[..., 1:-1, :], p[..., 2:, :]
+    # The solid angle of a triangle (van Oosterom and Strackee 1983).
+    volume = (np.cross(b, c) * a).sum(axis=-1)
+    pairs = ((u * v).sum(axis=-1) for u, v in ((a, b), (b, c), (c, a)))
+    return np.asarray(np.abs(2 * np.arctan2(volume, 1 + sum(pairs)).sum(axis=-1)))
+
+
 def great_circle(
     start: Sequence[float], end: Sequence[float], n: int, radius: float = EARTH
 ) -> tuple[Floats, Floats]:

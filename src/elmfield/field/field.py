@@ -356,8 +356,10 @@ class Field(AtPoints):
         )  # fmt: skip
 
     def interp(
-        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "raise",
-        missing: Missing = None, std: bool = False, chunks: object = None, **coords_by_name: Any,
+        self, coords: Coords | None = None, method: str | None = None, assume_sorted: bool = False,
+        kwargs: Mapping[str, Any] | None = None, *, quantity: str = "value", outside: str = "raise",
+        bounds: str = "domain", missing: Missing = None, std: bool = False, chunks: object = None,
+        **coords_by_name: Any,
     ) -> Array:  # fmt: skip
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
@@ -367,11 +369,20 @@ class Field(AtPoints):
         that are not named keep their samples. Components of derivatives lie along new dims
         "direction" and "direction_2". A field fitted to a Dataset gives a Dataset, and so does
         `std`, whose standard deviations are variables of their own.
+
+        With a `method` values are those of xarray's own `interp` through the field's samples, and
+        not the field's. ``bounds="nan"`` has NaN beyond the outermost samples, as xarray has, and
+        so has a ``fill_value`` of NaN in `kwargs` beyond the domain. Positions may come in any
+        order, `assume_sorted` or not.
         """
         both = {**by_name("coords", coords), **coords_by_name}
         with_std = choice("std", std, (True, False))
         ask = labelled_arrays.interpolate_both if with_std else labelled_arrays.interpolate
-        return ask(self.model, both, quantity, outside, missing, chunks)
+        return ask(self.model, both, quantity, outside, missing, chunks, bounds, method, kwargs)
+
+    def interp_like(self, other: Any, **options: Any) -> Array:
+        """What `interp` gives at the coordinates of a DataArray or Dataset, on dims of both."""
+        return self.interp(labelled_arrays.coordinates_like(self.domain.dims, other), **options)
 
     to_xarray = interp
 

@@ -4,7 +4,7 @@ The coordinates of the samples are a field too, fitted as the values are. A plac
 start at the nearest sample and Newton's steps in the numbers of samples.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
@@ -17,9 +17,9 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.checks import by_name, numbers
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
-from elmfield.domain.sphere import EARTH, unit_vectors
+from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
+from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
 from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.labels import AxisLabels, multiply_units
 from elmfield.field.coordinates.parse import own_samples
@@ -42,6 +42,10 @@ OTHER_STARTS = 6
 
 FOLD_ROWS, FOLD_COSINE = 6, 0.9
 """Rows beyond a fold that the fit sees; how straight rows go on there, in the middle of all."""
+
+FLAT_SINE, MOST_FLAT = 1e-9, 0.5
+"""Sine of the angle between rows and columns below which a cell has no area, and what part of the
+cells may have none: some meshes repeat rows."""
 
 KEPT = 3
 """Meshes that are kept for the next array, and sets of places that are kept with each."""
@@ -224,10 +228,13 @@ class Curvilinear(Field):
         Where the samples are.
     names : pair of str
         Of the two coordinates.
+    corners : array, shape (n, m, v, 2), optional
+        Of the cells that samples are means over, where they are known: what each counts in means.
     """
 
     mesh: Mesh
     names: tuple[str, str]
+    corners: Floats | None = None
 
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
         index, places = self._indexed(points, outside)
@@ -252,23 +259,27 @@ class Curvilinear(Field):
         return found if quantity == "gradient" else np.linalg.norm(found, axis=-1)
 
     def interp(
-        self, coords: Coords | None = None, *, quantity: str = "value", outside: str = "nan",
-        missing: Missing = None, std: bool = False, chunks: Any = None, **coords_by_name: Any,
+        self, coords: Coords | None = None, method: str | None = None, assume_sorted: bool = False,
+        kwargs: Mapping[str, Any] | None = None, *, quantity: str = "value", outside: str = "nan",
+        bounds: str = "domain", missing: Missing = None, std: bool = False, chunks: Any = None,
+        **coords_by_name: Any,
     ) -> Any:  # fmt: skip
         """As :meth:`Field.interp`, by the names of the two coordinates or by the field's dims."""
         both = {**by_name("coords", coords), **coords_by_name}
         if not set(both) & set(self.names):
             found = Field(self.model).interp(
-                both, quantity=quantity, outside=outside, missing=missing, std=std, chunks=chunks
-            )
+                both, method, assume_sorted, kwargs, quantity=quantity, outside=outside,
+                bounds=bounds, missing=missing, std=std, chunks=chunks,
+            )  # fmt: skip
             dims, at = self.domain.dims[-2:], np.moveaxis(self.mesh.given, -1, 0)
             return found if both else found.assign_coords(
                 {n: (dims, c, dict(self.labels.axis(n).attrs)) for n, c in zip(self.names, at)}
             )  # fmt: skip
-        if std or chunks is not None or not set(self.names) <= set(both):
+        is_other = std or chunks is not None or method is not None
+        if is_other or not set(self.names) <= set(both):
             raise ValueError(
-                f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std` "
-                "and `chunks`; ask for quantity='std'."
+                f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std`,"
+                " `method` and `chunks`; ask for quantity='std'."
             )
         ask = partial(self._query, quantity, outside=outside, missing=missing)
         told: Any = {
@@ -276,6 +287,12 @@ class Curvilinear(Field):
             "units": lambda u: u and multiply_units((u, 1), ("m", -1)),
         }
         return evaluate_at_labels(self.frame.model, both, quantity, ask, **told)
+
+    def interp_like(self, other: Any, **options: Any) -> Any:
+        """As :meth:`Field.interp_like`, by the two coordinates if `other` has both."""
+        others = self.domain.dims[:-2]
+        names = self.names if set(self.names) <= set(other.coords) else self.domain.dims[-2:]
+        return self.interp(coordinates_like([*others, *names], other), **options)
 
     to_xarray = interp
 
@@ -337,6 +354,8 @@ class Curvilinear(Field):
         dims = [np.arange(n, dtype=np.float64) for n in self.mesh.given.shape[:2]]
         J = self.mesh.places.grid(*dims, quantity="gradient", missing="fill")
         size = np.sqrt(np.abs(np.linalg.det(np.einsum("...kj,...kl->...jl", J, J))))
+        if self.corners is not None and self.labels.samples == "means":
+            size = polygon_areas(self.corners, is_map=self.mesh.radius is None)
         values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
         if k is not None and (after := len(self.shape) - k) < 2:
             size = np.expand_dims(size, 2 - after)
@@ -359,9 +378,29 @@ class Curvilinear(Field):
         return given, places
 
 
+def _check_places(given: Floats, radius: float | None) -> None:
+    """Refuse places that span no area: all on one line, or none known."""
+    down, across = given[1:, :-1] - given[:-1, :-1], given[:-1, 1:] - given[:-1, :-1]
+    if radius is not None:
+        for step in (down, across):
+            step[..., 1] -= 360 * np.round(step[..., 1] / 360)
+    area = np.abs(down[..., 0] * across[..., 1] - down[..., 1] * across[..., 0])
+    sides = np.linalg.norm(down, axis=-1) * np.linalg.norm(across, axis=-1)
+    known = np.isfinite(area)
+    if (area <= FLAT_SINE * sides)[known].sum() >= MOST_FLAT * known.sum():
+        seen: Any = {"axis": (0, 1), "where": np.isfinite(given)}
+        low, high = given.min(initial=np.inf, **seen), given.max(initial=-np.inf, **seen)
+        names = ("y", "x") if radius is None else ("latitude", "longitude")
+        told = [f"{name} {x:g} to {y:g}" for name, x, y in zip(names, low, high)]
+        raise ValueError(
+            "a curvilinear grid needs places whose rows and columns span an area; most cells of "
+            f"these have none: {', '.join(told)}. Are both coordinates along the same axis?"
+        )
+
+
 def curvilinear(
     of: Field, latitude: Array, longitude: Array, *, is_map: bool = False, radius: float = EARTH,
-    fold: Fold | None = None,
+    fold: Fold | None = None, corners: Array | None = None,
 ) -> Curvilinear:  # fmt: skip
     """A field whose last two axes number the rows and columns of a curvilinear grid.
 
@@ -380,6 +419,9 @@ def curvilinear(
     fold : Fold, optional
         How rows go on beyond the last one: :func:`elmfield.fit` finds it, and gives a field that
         was fitted with them.
+    corners : array, shape (..., v, 2), optional
+        Corners of the samples' cells, in order around each; :func:`elmfield.fit` takes those of CF
+        bounds. Of samples that are means over cells, `means` count each by the area of its cell.
 
     Examples
     --------
@@ -402,6 +444,11 @@ def curvilinear(
         raise ValueError(f"`latitude` must lie between -90 and 90 degrees; got {most:g}.")
     about = None if is_map else radius
     periods, given = [a.period for a in axes], np.stack(both, axis=-1)
+    _check_places(given, None if is_map else radius)
     told = periods, about, fold is None
     mesh = _kept(_meshes, given, told, partial(_mesh_of, axes, about, fold))
-    return Curvilinear(of.model, mesh, ("y", "x") if is_map else ("latitude", "longitude"))
+    cells = None if corners is None else numbers("corners", corners)
+    if cells is not None and (cells.ndim != 4 or (*cells.shape[:2], cells.shape[3]) != (*shape, 2)):
+        raise ValueError(f"`corners` must have shape {(*shape, 'v', 2)}; got {cells.shape}.")
+    names = ("y", "x") if is_map else ("latitude", "longitude")
+    return Curvilinear(of.model, mesh, names, cells)

@@ -27,7 +27,14 @@ from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import (
+    encoder_for,
+    is_dataarray,
+    is_dataset,
+    parse_input,
+    samples_of,
+    to_dataarray,
+)
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -194,7 +201,10 @@ def fit(
         return made
     (a, b), at = given.places, given.places.values()
     made = made if fold is None else fold.crop(made, len(given.places[a]))
-    return replace(curvilinear(made, *at, is_map=is_map, fold=fold), names=(a, b))
+    both = [given.bounds[n] for n in (a, b) if n in given.bounds]
+    corners = np.stack(both, axis=-1) if len(both) == 2 else None
+    placed = curvilinear(made, *at, is_map=is_map, fold=fold, corners=corners)
+    return replace(placed, names=(a, b))
 
 
 def _fit_mesh(
@@ -441,6 +451,12 @@ def regrid(
     where = OutputGrid(like=like, step=step, grid=grid, crs=crs, align=align)
     if not where.is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
+    if is_dataset(values) or (is_dataarray(values) and values.chunks is not None):
+        from elmfield.io.xarray import ElmAccessor  # it imports xarray
+
+        about: Any = {"step": step, "grid": grid, "crs": crs, "align": align, "mean": mean}
+        about |= {"quantity": quantity, "missing": missing, "min_coverage": min_coverage}
+        return ElmAccessor(values).regrid(like, **about)
     field = values if isinstance(values, Field) else fit(values)
     out = Rendering(
         field=field, quantity=quantity, mean=mean, missing=missing, min_coverage=min_coverage

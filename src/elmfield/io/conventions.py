@@ -208,18 +208,34 @@ def mesh_of(da: "xarray.DataArray", dims: Sequence[str]) -> tuple[dict[str, Arra
     return dict(zip(pair, (y, x))), horizontal(pair, told) is not None and bool(ahead.all())
 
 
+def corners_of(name: str, shape: Sequence[int], given: Array) -> Floats:
+    """Corners (ny, nx, v) of the cells of a coordinate of two dims, one of the two of each."""
+    b = np.asarray(given, np.float64)
+    if b.shape == tuple(n + 1 for n in shape):
+        b = np.stack([b[:-1, :-1], b[:-1, 1:], b[1:, 1:], b[1:, :-1]], axis=-1)
+    if b.ndim != 3 or b.shape[:2] != tuple(shape):
+        told = f"bounds of {name!r}, {tuple(shape)}, must be the corners of its cells"
+        raise ValueError(f"{told}; got {np.shape(given)}.")
+    return b
+
+
 def kind_of_samples(
-    told: object, dims: Sequence[str], attrs: Mapping[str, Attrs], times: Sequence[str]
+    told: object,
+    dims: Sequence[str],
+    attrs: Mapping[str, Attrs],
+    times: Sequence[str],
+    plane: Sequence[str] | None = None,
 ) -> str:
     """Whether CF's ``cell_methods`` say that samples are means over their cells, on every axis.
 
-    "area" stands for the axes of a map; `times` are the axes of dates, "time".
+    "area" stands for the axes of a map, `plane` where they have no names of such; `times` are the
+    axes of dates, "time".
     """
     means = set()
     for names, method in re.findall(r"((?:[\w-]+\s*:\s*)+)(\w+)", str(told or "")):
         if method == "mean":
             means |= {n.strip() for n in names.split(":") if n.strip()}
-    plane = map_axes(dims, attrs)
+    plane = plane or map_axes(dims, attrs)
     if "area" in means and plane is not None:
         means |= set(plane)
     if "time" in means:

@@ -66,7 +66,8 @@ class Gridded:
         What is known about them: names, units, reference system, what a format needs to be
         written again.
     bounds : mapping of str to array
-        Borders of the samples' cells, (n + 1,), where they are known.
+        Borders of the samples' cells, (n + 1,), where they are known; of `places` corners of cells,
+        (ny, nx, v).
     places : mapping of str to array
         Two coordinates of the last two dims, which have none of their own: a curvilinear grid.
 

@@ -21,13 +21,7 @@ from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
 from elmfield.field.adapters.labelled_arrays import make_dataarray
-from elmfield.field.coordinates.dates import (
-    add_ticks,
-    date_errors,
-    from_calendar,
-    from_dates,
-    from_durations,
-)
+from elmfield.field.coordinates.dates import add_ticks, coordinates_in, date_errors
 from elmfield.field.coordinates.labels import (
     Attrs,
     AxisLabels,
@@ -42,6 +36,7 @@ from elmfield.io.conventions import (
     FILLS,
     Gaps,
     bounds_of,
+    corners_of,
     crs_of,
     gaps_of,
     kind_of_samples,
@@ -101,7 +96,7 @@ def parse_input(
             raise TypeError(f"`{name}` comes from {_label_source(values)}.")
     known = {d: str(d) for d in values.dims} if is_dataarray(values) else {}
     samples = samples_of(values, channel_axis, variable, lazily)
-    cells = {k: _as_numbers(samples.labels.axis(k), np.asarray(b)) for k, b in
+    cells = {k: coordinates_in(b, samples.labels.axis(k)) for k, b in
              by_name("bounds", bounds).items()}  # fmt: skip
     labels = replace(samples.labels, missing="nan")
     samples = replace(samples, labels=labels, bounds={**samples.bounds, **cells})
@@ -209,7 +204,7 @@ def encoder_for(
     """An encoder for samples like these; errors about dates say dates."""
     about: dict[str, Any] = {"dims": given.dims, "coords": given.coords, "periodic": given.periods}
     if given.labels.samples == "means":
-        about["bounds"] = given.bounds
+        about["bounds"] = {n: b for n, b in given.bounds.items() if n not in given.places}
     with date_errors(given.labels.axes):
         shape, k = given.values.shape, given.channel_axis
         return encoder(shape, settings, channel_axis=k, partition=partition, **about)
@@ -286,7 +281,9 @@ def from_dataarray(
         fill_value=gaps.fill,
         dtype=da.dtype.name if gaps.is_stored and da.dtype.kind in "iu" else None,
         encoding=_encoding(da, gaps),
-        samples=kind_of_samples(da.attrs.get("cell_methods"), names, told, times),
+        samples=kind_of_samples(
+            da.attrs.get("cell_methods"), names, told, times, names[-2:] if places else None
+        ),
         coords=_other_coords(da, every),
         channels=ChannelLabels() if channel is None else _channel_labels(da, every[channel]),
     )
@@ -298,7 +295,11 @@ def from_dataarray(
         periods=around,
         labels=labels,
         places=places,
-        bounds={n: _as_numbers(axes[n], b) for n, b in (bounds or {}).items() if n in coords},
+        bounds={
+            n: corners_of(n, places[n].shape, b) if n in places else coordinates_in(b, axes[n])
+            for n, b in (bounds or {}).items()
+            if n in coords or n in places
+        },
     )
 
 
@@ -393,34 +394,22 @@ def _channel_labels(da: "xarray.DataArray", name: str) -> ChannelLabels:
 
 def _coordinate(name: str, c: Array) -> tuple[Floats, AxisLabels]:
     """Coordinates as numbers, and how to get back."""
+    about, first = AxisLabels(dtype=str(c.dtype)), c.reshape(-1)[:1]
     if c.dtype.kind == "M":
-        epoch = c.reshape(-1)[0]
-        return from_dates(c, epoch), AxisLabels(epoch=epoch, dtype=str(c.dtype))
-    if c.dtype.kind == "m":
-        return from_durations(c), AxisLabels(duration=True, dtype=str(c.dtype))
-    if c.dtype.kind == "O" and len(c) and hasattr(c.reshape(-1)[0], "calendar"):  # cftime's
-        first = c.reshape(-1)[0]
-        epoch, calendar = first.isoformat().split(".")[0], str(first.calendar)
-        about = AxisLabels(epoch=epoch, calendar=calendar, dtype="object")
-        return from_calendar(c, epoch, calendar), about
-    if c.dtype.kind not in "iuf":
+        about = replace(about, epoch=first[0])
+    elif c.dtype.kind == "m":
+        about = replace(about, duration=True)
+    elif c.dtype.kind == "O" and hasattr(next(iter(first), None), "calendar"):  # cftime's
+        epoch = first[0].isoformat().split(".")[0]
+        about = replace(about, epoch=epoch, calendar=str(first[0].calendar))
+    elif c.dtype.kind not in "iuf":
         raise TypeError(
             f"coordinates of dim {name!r} must be numbers, dates or durations; got {c.dtype}. "
             f"If they name channels, pass channel_axis={name!r}; else drop them: "
             f"da.drop_vars({name!r})."
         )
     # Single-precision coordinates stay so: how even they are is judged by their own rounding.
-    at = c if c.dtype == np.float32 else c.astype(np.float64)
-    return at, AxisLabels(dtype=c.dtype.name)
-
-
-def _as_numbers(about: AxisLabels, c: Array) -> Array:
-    """Further coordinates of an axis as numbers, as :func:`_coordinate` has its samples'."""
-    if about.calendar is not None:
-        return from_calendar(c, str(about.epoch), about.calendar)
-    if about.epoch is not None:
-        return from_dates(c.astype("M8[ns]"), np.datetime64(about.epoch))
-    return from_durations(c) if about.duration else c
+    return c if c.dtype == np.float32 else coordinates_in(c, about), about
 
 
 def _other_coords(da: "xarray.DataArray", dims: list[str]) -> dict[str, CoordinateLabels]:

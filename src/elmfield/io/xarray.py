@@ -4,8 +4,9 @@ Imports xarray; nothing else in the package imports this module before xarray is
 """
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -15,15 +16,26 @@ from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import choice, is_path
+from elmfield._array.checks import is_path
 from elmfield._array.typing import Array, Integers
-from elmfield.domain.sphere import is_longitude
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
+from elmfield.field.adapters.labelled_arrays import (
+    coordinates_like,
+    is_nan_outside,
+    make_dataarray,
+    split_variables,
+)
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.field.coordinates.output_positions import shows_gaps
-from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matching
+from elmfield.field.grid_values import (
+    MEAN_MIN_COVER,
+    LazyGrid,
+    at_samples,
+    exact_samples,
+    matching,
+)
 from elmfield.io.api import fit, regrid
+from elmfield.io.conventions import ENCODED, bounds_of, face_mesh_of, map_axes, mesh_of
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering, coordinates_at
 from elmfield.io.files import is_model
@@ -185,11 +197,19 @@ class _Decoded(BackendArray):
 
 
 METHODS = {"slinear": 1.0, "linear": 1.0, "cubic": 2.0, "quintic": 3.0}
-"""Orders that stand for the methods of xarray's `interp`; without one the samples choose."""
+"""Orders that stand for methods of xarray's `interp`; without one the samples choose."""
+
+NUMBER = "number of {}"
+"""A coordinate that tells parts of a Dask array where along a dim they are."""
 
 
 class ElmAccessor:
-    """``da.elm`` and ``ds.elm``: fields of labelled arrays."""
+    """``da.elm`` and ``ds.elm``: fields of labelled arrays.
+
+    A Dask array gives one from `interp`, `regrid` and `means`: each block is fitted when it is
+    computed, whole along the dims that change. Variables of a Dataset that have none of these dims
+    stay as they are.
+    """
 
     def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
         self._labelled = labelled
@@ -202,8 +222,6 @@ class ElmAccessor:
     def _field(self, method: str | None = None) -> Field:
         """Of the default's settings, or of those that a method stands for; each made once."""
         if method not in self._made:
-            if method is not None:
-                choice("method", method, tuple(METHODS))
             self._made[method] = self.fit(None if method is None else smooth(order=METHODS[method]))
         return self._made[method]
 
@@ -225,10 +243,10 @@ class ElmAccessor:
         Parameters
         ----------
         coords, **by_name
-            Positions by dim, as for :meth:`elmfield.Field.interp`. Variables of a Dataset without
-            these dims stay as they are.
-        method : {"linear", "cubic", "quintic"}, optional
-            The order of the fit, 1, 2 or 3; by default the one that suits the samples.
+            Positions by dim, as for :meth:`elmfield.Field.interp`.
+        method : optional
+            "linear", "cubic" or "quintic" for the order of the fit, 1, 2 or 3; by default the one
+            that suits the samples. Others are xarray's own.
         assume_sorted : bool
             Positions may come in any order; samples too, unless they are said to be sorted.
         kwargs : mapping, optional
@@ -237,100 +255,71 @@ class ElmAccessor:
             Whether half a step around the outermost samples has values, or is NaN as in xarray.
         outside, quantity, missing : optional
             As for :meth:`elmfield.Field.interp`; NaN outside by default.
-
-        Notes
-        -----
-        A Dask array gives one: each block is fitted when it is computed, whole along `coords`.
         """
-        choice("bounds", bounds, ("domain", "nan"))
-        fill = dict(kwargs or {}).get("fill_value", np.nan)
-        told = np.asarray(np.nan if fill is None else fill)
-        if told.dtype.kind not in "iufc" or not np.isnan(told).all():
-            raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
+        whole = self._labelled
         at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
-        own_order = _mixed_dims(self._labelled)
-        mixed = [d for d in own_order if not (assume_sorted and d in at)]
+        if method is not None and method not in METHODS:
+            return whole.interp(at, method, assume_sorted, kwargs)  # type: ignore[arg-type]
+        is_nan_outside(kwargs)
+        mixed = [d for d in _mixed_dims(whole) if not (assume_sorted and d in at)]
+        told: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
+        told |= {"bounds": bounds}
         if mixed:
-            about = {"bounds": bounds, "outside": outside, "quantity": quantity}
-            found = self._labelled.sortby(mixed).elm.interp(
-                at, method, True, kwargs, missing=missing, **about
-            )
-            return found.sel({d: self._labelled[d] for d in mixed if d not in at})
-        own: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
-        if isinstance(self._labelled, xr.Dataset):
-            return self._interp_variables(self._labelled, at, method, bounds, own)
-        is_lazy = self._labelled.chunks is not None and at and quantity == "value"
-        if is_lazy and set(at) <= set(map(str, self._labelled.dims)):
-            return self._interp_blocks(self._labelled, at, method, bounds, own)
-        found = self._field(method).interp(at, **own)
-        return found if bounds == "domain" else _within_samples(found, self._labelled, at)
+            found = whole.sortby(mixed).elm.interp(at, method, True, kwargs, **told)
+            return found.sel({d: whole[d] for d in mixed if d not in at})
+        if isinstance(whole, xr.Dataset):
+            if unknown := sorted(set(at) - set(map(str, whole.dims)) - set(map(str, whole.coords))):
+                raise ValueError(f"`coords` names {unknown}, but the dims are {list(whole.dims)}.")
+
+            def one(da: xr.DataArray) -> xr.DataArray:
+                some = {k: v for k, v in at.items() if k in da.dims or k in _places_of(da)}
+                return da.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+
+            return _by_variable(whole, at, one)
+        if whole.chunks is None or quantity != "value" or not set(at) & set(map(str, whole.dims)):
+            return self._field(method).interp(at, kwargs=kwargs, **told)
+        places = {k: _positions(k, v) for k, v in at.items()}
+
+        def part(da: xr.DataArray) -> xr.DataArray:
+            here = {d: da.coords[NUMBER.format(d)].values for d in da.dims if d not in places}
+            some = {k: v.isel({d: here[d] for d in v.dims if d in here}) for k, v in places.items()}
+            own = da.drop_vars([c for c in da.coords if c not in da.dims])
+            return own.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+
+        counted = {k: np.arange(whole.sizes[k]) for k in places if k not in whole.coords}
+        with warnings.catch_warnings():  # of positions that are NaN
+            warnings.simplefilter("ignore", RuntimeWarning)
+            there = whole.coords.to_dataset().assign_coords(counted).interp(places)
+        for k in places.keys() & whole.coords.keys():
+            there[k].attrs = there[k].attrs or whole.coords[k].attrs
+        dims: dict[Hashable, int] = {}  # the dims of positions in place of the array's
+        for d in whole.dims:
+            dims |= dict(places[str(d)].sizes) if d in places else {d: whole.sizes[d]}
+        return _by_blocks(whole, tuple(places), part, dims, there.coords)
 
     def interp_like(self, other: xr.DataArray | xr.Dataset, **options: Any) -> Any:
         """Values at the coordinates of something else, on the dims that both have."""
-        at = {d: other.coords[d] for d in self._labelled.dims if d in other.coords}
-        return self.interp({str(d): c for d, c in at.items() if c.dtype.kind != "O"}, **options)
-
-    def _interp_variables(
-        self, ds: xr.Dataset, at: dict[str, Any], method: str | None, bounds: str, own: Any
-    ) -> xr.Dataset:
-        if unknown := sorted(set(at) - set(map(str, ds.dims))):
-            raise ValueError(f"`coords` names {unknown}, but the dims are {list(ds.dims)}.")
-        parts = {}
-        for name, da in ds.data_vars.items():
-            some = {k: v for k, v in at.items() if k in da.dims}
-            if not some:
-                parts[name] = da.copy()
-            elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
-                parts[name] = da.elm.interp(some, method, bounds=bounds, **own).rename(name)
-        return xr.Dataset(parts, attrs=ds.attrs)
-
-    def _interp_blocks(
-        self, da: xr.DataArray, at: dict[str, Any], method: str | None, bounds: str, own: Any
-    ) -> xr.DataArray:
-        """The same of a Dask array, block by block along the other dims."""
-        lazy: Any = import_module("dask.array")
-        delayed: Any = import_module("dask.delayed").delayed
-
-        at = {k: _positions(k, v) for k, v in at.items()}
-        whole = da.chunk(dict.fromkeys(at, -1))
-        dims: dict[Hashable, int] = {}  # the dims of positions in place of the array's
-        for d in da.dims:
-            dims |= dict(at[str(d)].sizes) if d in at else {d: da.sizes[d]}
-        dtype = np.result_type(da.dtype, np.float32)
-        axes = {str(d): da.coords[d].variable for d in da.dims if d in da.coords}
-
-        def block(values: Array, part: dict[Hashable, slice]) -> Array:
-            own_axes = {k: (v.dims, v[{d: i for d, i in part.items() if d in v.dims}])
-                     for k, v in axes.items()}  # fmt: skip
-            some = xr.DataArray(values, own_axes, da.dims, attrs=da.attrs)
-            some.encoding = da.encoding
-            places = {
-                k: v.isel({d: i for d, i in part.items() if d in v.dims}) for k, v in at.items()
-            }
-            found = some.elm.interp(places, method, bounds=bounds, **own)
-            return np.asarray(found.transpose(*dims).values, dtype)
-
-        sizes = [whole.chunksizes[d] if d in da.dims and d not in at else (n,)
-                 for d, n in dims.items()]  # fmt: skip
-        ends = [np.cumsum((0, *c)).tolist() for c in sizes]
-        parts = np.empty([len(c) for c in sizes], object)
-        for i in np.ndindex(*parts.shape):
-            part = {d: slice(*e[k : k + 2]) for d, e, k in zip(dims, ends, i) if d in da.dims}
-            part = {d: s for d, s in part.items() if d not in at}
-            shape = [c[k] for c, k in zip(sizes, i)]
-            made = delayed(block, pure=True)(whole.isel(part).data, part)
-            parts[i] = lazy.from_delayed(made, shape, dtype)
-        data = lazy.block(parts.tolist()) if parts.ndim else parts[()]
-        counted = {k: np.arange(da.sizes[k]) for k in at if k not in da.coords}
-        with warnings.catch_warnings():  # of positions that are NaN
-            warnings.simplefilter("ignore", RuntimeWarning)
-            there = da.coords.to_dataset().assign_coords(counted).interp(at)
-        for k in axes.keys() & at.keys():
-            there[k].attrs = there[k].attrs or axes[k].attrs
-        return xr.DataArray(data, there.coords, list(dims), da.name, da.attrs)
+        own = self._labelled
+        arrays = [own] if isinstance(own, xr.DataArray) else own.data_vars.values()
+        places = {n for da in arrays for n in _places_of(da)}
+        places &= set(other.coords) if places <= set(other.coords) else set()
+        return self.interp(coordinates_like([*own.dims, *places], other), **options)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
+        whole = self._labelled
+        if isinstance(whole, xr.Dataset) and face_mesh_of(whole) is None and _has_several(whole):
+            told = {str(d): whole[d].attrs for d in whole.dims if d in whole.coords}
+            plane = map_axes(list(map(str, whole.dims)), told)
+            if plane is not None:
+                return _by_variable(whole, plane, lambda da: da.elm.regrid(like, **options), all)
+        if isinstance(whole, xr.DataArray) and whole.chunks is not None:
+            dims = list(map(str, whole.dims))
+            told = {d: whole[d].attrs for d in dims if d in whole.coords}
+            plane = (dims[-2], dims[-1]) if _places_of(whole) else map_axes(dims, told)
+            also = [d for d in dims if d in getattr(like, "coords", ())]
+            if plane is not None and set(dims) - {*plane, *also}:
+                return _by_blocks(whole, {*plane, *also}, lambda da: da.elm.regrid(like, **options))
         return regrid(self._field(), like, **options)
 
     def means(
@@ -338,17 +327,26 @@ class ElmAccessor:
         edges: Mapping[str, Array] | None = None,
         *,
         missing: str | None = None,
+        min_coverage: float = MEAN_MIN_COVER,
         **by_name: Array,
     ) -> xr.DataArray | xr.Dataset:
         """Means over the boxes between edges, given by dim; at the middle of each box.
 
         Latitudes count by area. Dims that are not named keep their samples. On a dim of dates edges
-        may be a frequency of pandas: ``means(time="MS")`` are those of months.
+        may be a frequency of pandas: ``means(time="MS")`` are those of months. A mean is NaN where
+        samples cover less than `min_coverage` of its box.
         """
-        both = {**dict(edges or {}), **by_name}
+        both, whole = {**dict(edges or {}), **by_name}, self._labelled
         for name, e in both.items():
             if isinstance(e, str):
-                both[name] = _periods_of(self._labelled[name], e)
+                both[name] = _periods_of(whole[name], e)
+        told: Any = {"missing": missing, "min_coverage": min_coverage}
+        if isinstance(whole, xr.Dataset) and _has_several(whole):
+            return _by_variable(whole, both, lambda da: da.elm.means(
+                {k: e for k, e in both.items() if k in da.dims}, **told))  # fmt: skip
+        is_part = bool(both) and set(both) < set(map(str, whole.dims))
+        if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_part:
+            return _by_blocks(whole, both, lambda da: da.elm.means(both, **told))
         field = self._field()
         names, coordinates = field.domain.dims, field.model.coordinates
         if not both or set(map(str, both)) - set(names):
@@ -357,18 +355,88 @@ class ElmAccessor:
         target = TargetGrid(
             axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
         )
-        out = Rendering(field=field, mean=True, missing=missing).on_target(target)
+        out = Rendering(field=field, mean=True, **told).on_target(target)
         return split_variables(to_dataarray(out), out.labels)
+
+
+def _places_of(da: xr.DataArray) -> list[str]:
+    """Names of the two coordinates of a curvilinear grid; none of others."""
+    return list(mesh_of(da, list(map(str, da.dims)))[0])
+
+
+def _has_several(ds: xr.Dataset) -> bool:
+    """Whether a Dataset's variables of numbers have different dims."""
+    own = ds.drop_vars(bounds_of(ds)[1], errors="ignore").data_vars.values()
+    return len({v.dims for v in own if v.dtype.kind in "biuf"}) > 1
+
+
+def _by_variable(
+    ds: xr.Dataset,
+    names: Iterable[str],
+    make: Callable[[xr.DataArray], Any],
+    which: Callable[[Iterable[bool]], bool] = any,
+) -> xr.Dataset:
+    """What is made of each variable of numbers with `any` or `all` of some dims; others as is."""
+    parts, names = {}, list(names)
+    for name, da in ds.data_vars.items():
+        if not which(n in da.dims or n in _places_of(da) for n in names):
+            parts[name] = da.copy()
+        elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
+            parts[name] = make(da).rename(name)
+    return xr.Dataset(parts, attrs=ds.attrs)
+
+
+def _by_blocks(
+    da: xr.DataArray,
+    along: Collection[str],
+    make: Callable[[xr.DataArray], xr.DataArray],
+    dims: Mapping[Hashable, int] | None = None,
+    coords: Any = None,
+) -> xr.DataArray:
+    """What is made of a Dask array, block by block along the dims that do not change.
+
+    Without `dims` and coords of the result, from what is made of one sample along these.
+    """
+    lazy: Any = import_module("dask.array")
+    others = [d for d in da.dims if d not in along]
+    if dims is None:
+        one = make(da.isel({d: slice(0, 1) for d in others}).compute())
+        dims = {d: da.sizes[d] if d in others else one.sizes[d] for d in one.dims}
+        kept = {k: c for k, c in da.coords.items() if set(c.dims) <= set(others)}
+        coords = kept | {k: c for k, c in one.coords.items() if not set(c.dims) & set(others)}
+    whole = da.chunk(dict.fromkeys(along, -1))
+    numbers = {NUMBER.format(d): (d, np.arange(da.sizes[d])) for d in others}
+    sizes = [whole.chunksizes[d] if d in others else (n,) for d, n in dims.items()]
+    empty = lazy.zeros(tuple(dims.values()), np.result_type(da.dtype, np.float32), chunks=sizes)
+    found = xr.DataArray(empty, coords, list(dims), da.name, da.attrs)
+
+    def block(part: xr.DataArray) -> xr.DataArray:
+        part.encoding = dict(da.encoding)
+        made = make(part).transpose(*dims)
+        bare = xr.DataArray(np.asarray(made.values, empty.dtype), dims=list(dims))
+        return bare.assign_coords({d: part[d].variable for d in others if d in part.indexes})
+
+    whole, bare = whole.assign_coords(numbers), found.drop_vars(set(found.coords) - set(others))
+    if others:
+        data = xr.map_blocks(block, whole, template=bare).data
+    else:
+        delayed: Any = import_module("dask.delayed").delayed
+        data = lazy.from_delayed(delayed(block)(whole).data, empty.shape, empty.dtype)
+    found = found.copy(data=data)
+    found.encoding = {k: v for k, v in da.encoding.items() if k in ENCODED}
+    return found
 
 
 def _positions(name: str, given: Any) -> Any:
     """What a caller gives for a dim, with the dims that it has."""
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
-        return xr.Variable(*given)
+        given = xr.Variable(*given)
     if isinstance(given, (xr.DataArray, xr.Variable)):
-        return given.compute()
-    values = np.asarray(given)
-    return xr.Variable((name,) * values.ndim, values)
+        found = given.compute()
+    else:
+        values = np.asarray(given)
+        found = xr.Variable((name,) * values.ndim, values)
+    return found.astype("M8[ns]") if found.dtype.kind in "US" else found
 
 
 def _mixed_dims(labelled: xr.DataArray | xr.Dataset) -> list[Hashable]:
@@ -378,22 +446,15 @@ def _mixed_dims(labelled: xr.DataArray | xr.Dataset) -> list[Hashable]:
     return [d for d in own if d not in falls and labelled[d].dtype.kind in "iufMm"]
 
 
-def _within_samples(found: Any, da: xr.DataArray, at: Mapping[str, Any]) -> Any:
-    """Values with NaN beyond the outermost samples."""
-    for name in at:
-        own = da.coords[name]
-        if name in found.coords and not is_longitude(name, own.attrs):
-            c = found.coords[name]
-            found = found.where((c >= own.min()) & (c <= own.max()))
-    return found
-
-
 def _periods_of(time: xr.DataArray, frequency: str) -> Array:
     """Edges of the periods, of a frequency of pandas, that dates lie in."""
     first, last = time.values.min(), time.values.max()
-    edges = xr.date_range(first, last, freq=frequency)
-    before = xr.date_range(end=edges[0] if len(edges) else first, periods=2, freq=frequency)
-    after = xr.date_range(start=edges[-1] if len(edges) else last, periods=2, freq=frequency)
+    dates: Any = partial(xr.date_range, freq=frequency)
+    if time.dtype.kind == "O":
+        dates = partial(dates, calendar=first.calendar, use_cftime=True)
+    edges = dates(first, last)
+    before = dates(end=edges[0] if len(edges) else first, periods=2)
+    after = dates(start=edges[-1] if len(edges) else last, periods=2)
     every = np.unique(np.concatenate([before, edges, after]))
     begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
     return every[begin : int(np.searchsorted(every, last, side="right")) + 1]

@@ -205,20 +205,6 @@ def test_units_of_derivatives_where_axes_agree():
 
 
 @pytest.mark.parametrize(
-    ("option", "wanted"),
-    [
-        ({"method": "linear"}, r"`method` is an option of xarray's own interp: .* leave it out"),
-        ({"assume_sorted": True}, "positions may come in any order; leave it out"),
-        ({"kwargs": {"fill_value": None}}, "what lies outside is said by outside='raise', 'near"),
-    ],
-)
-def test_options_of_xarray_are_named(field, option, wanted):
-    """The accessor fits as a method asks; a field is fitted already."""
-    with pytest.raises(ValueError, match=wanted):
-        field.interp(latitude=3.0, **option)
-
-
-@pytest.mark.parametrize(
     ("change", "wanted"),
     [
         (lambda t: t[[1, 0, 2, 3, 4]], "got 2020-01-02 and then 2020-01-01, numbers 0 and 1. Sort"),

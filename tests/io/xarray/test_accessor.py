@@ -6,7 +6,8 @@ import pytest
 from support import close
 
 xr = pytest.importorskip("xarray")
-import elmfield.io.xarray  # noqa: E402, F401  (registers the accessor)
+import elmfield as ef  # noqa: E402
+import elmfield.io.xarray  # noqa: E402  (registers the accessor)
 
 
 def weather():
@@ -39,8 +40,35 @@ def test_bounds_are_those_of_samples():
     assert not np.isnan(da.elm.interp(at, outside="nearest").values).any()
     with pytest.raises(ValueError, match="`fill_value` must be NaN; got 'extrapolate'"):
         da.elm.interp(at, kwargs={"fill_value": "extrapolate"})
-    with pytest.raises(ValueError, match="method"):
-        da.elm.interp(at, method="makima")
+    with pytest.raises(ValueError, match="bent is not a valid"):
+        da.elm.interp(at, method="bent")
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "cubic"])
+def test_methods_that_are_no_orders_are_xarrays_own(method):
+    da = weather() + np.random.default_rng(0).normal(size=(60, 9, 12))
+    at = {"latitude": [41.3, 47.0, 50.3], "longitude": xr.DataArray([1.0, 2.5, 9.0], dims="place")}
+    own = da.interp(at, method=method)
+    xr.testing.assert_allclose(ef.fit(da).interp(at, method=method), own, atol=1e-10)
+    if method not in ("linear", "cubic"):
+        xr.testing.assert_identical(da.elm.interp(at, method=method), own)
+
+
+def test_a_field_takes_what_xarrays_interp_takes():
+    da = weather()
+    field, at = ef.fit(da), {"latitude": [50.3, 45.0, 39.9], "time": "2020-01-05T12"}
+    got = field.interp(at, assume_sorted=True, bounds="nan")
+    assert np.isnan(got).any("longitude").values.tolist() == [True, False, True]
+    assert (got == field.interp(at, outside="nan")).any("longitude").values.tolist() == [0, 1, 0]
+    with pytest.raises(ef.OutsideDomainError):
+        field.interp(latitude=[60.0])
+    assert np.isnan(field.interp(latitude=[60.0], kwargs={"fill_value": np.nan})).all()
+    with pytest.raises(ValueError, match="`fill_value` must be NaN; got 0"):
+        field.interp(latitude=[60.0], kwargs={"fill_value": 0})
+    with pytest.raises(ValueError, match="`method` is for values"):
+        field.interp(latitude=[45.0], method="linear", quantity="gradient")
+    other = xr.DataArray(np.zeros((2, 3)), dims=("latitude", "q"), coords={"latitude": [44.0, 41]})
+    xr.testing.assert_identical(field.interp_like(other), field.interp(latitude=other.latitude))
 
 
 def test_interp_like():
@@ -76,6 +104,66 @@ def test_dask_in_dask_out():
     assert not calls  # nothing was computed
     assert lazy.chunks is not None
     close(lazy.compute().values, da.interp(latitude=[41.0, 44.5], longitude=[3.0]).values, 1e-10)
+
+
+def test_regrid_and_means_of_dask_are_lazy():
+    dask = pytest.importorskip("dask")
+    da = weather()
+    da.encoding["_FillValue"] = -99.0
+    lazy, calls = da.chunk(time=20, latitude=4), []
+
+    def counting(dsk, keys, **options):
+        calls.append(1)
+        return dask.get(dsk, keys)
+
+    ways = [lambda a: a.elm.regrid(step=2.5), lambda a: ef.regrid(a, step=2.5, mean=True),
+            lambda a: a.elm.means(latitude=[40, 45, 50.0]),
+            lambda a: a.elm.interp(time=["2020-01-03T12", "2020-02-01"])]  # fmt: skip
+    for make in ways:
+        with dask.config.set(
+            scheduler=lambda dsk, keys, **k: calls.append(1) or dask.get(dsk, keys)
+        ):
+            found = make(lazy)
+        assert len(calls) <= 1  # one sample along the other dims, for the coordinates
+        calls.clear()
+        assert found.chunks is not None
+        assert found.encoding == {"_FillValue": -99.0}
+        xr.testing.assert_allclose(found.compute(), make(da))
+        assert found.attrs == da.attrs
+
+
+def test_datasets_of_several_grids():
+    da = weather()
+    ds = xr.Dataset({"t": da, "height": da[0].drop_vars("time"), "co2": ("time", np.ones(60)),
+                     "name": ("time", ["a"] * 60)}, attrs={"title": "weather"})  # fmt: skip
+    for found in (ds.elm.regrid(step=2.0), ef.regrid(ds, step=2.0)):
+        assert found.attrs == ds.attrs
+        assert found.co2.identical(ds.co2)
+        assert found.name.identical(ds.name)
+        close(found.height.values, ef.regrid(ds.height, step=2.0).values, 1e-12)
+        close(found.t.values, ef.regrid(da, step=2.0).values, 1e-12)
+    means = ds.elm.means(latitude=[40, 45, 50.0])
+    assert means.t.shape == (60, 2, 12)
+    assert means.height.shape == (2, 12)
+    assert means.co2.identical(ds.co2)
+
+
+def test_a_month_that_has_begun_has_a_mean_from_half_of_it_on():
+    da = weather()  # ends with February
+    part = da.isel(time=slice(0, 40))
+    assert np.isnan(part.elm.means(time="MS")[1]).all()  # eight days and a half
+    got = part.elm.means(time="MS", min_coverage=0.25)
+    close(got[1, 0, 0].values - 50, (31 + 39.5) / 2, 1e-9)
+    days = da.isel(time=slice(31, 36))
+    assert np.isnan(days.elm.means(time="MS")).all()
+    assert da.resample(time="MS").map(lambda m: m.elm.means(time="MS")).sizes["time"] == 2
+
+
+def test_months_of_other_calendars():
+    pytest.importorskip("cftime")
+    time = xr.date_range("2001-01-01", periods=59, freq="D", calendar="noleap", use_cftime=True)
+    da = xr.DataArray(np.arange(59.0), dims="time", coords={"time": time})
+    close(da.elm.means(time="MS").values, [15.5, 44.75], 1e-9)
 
 
 def test_months_are_periods():

@@ -142,3 +142,26 @@ def test_a_mesh_that_goes_round_is_periodic(repeated, closed):
     close(field(line), 52.0, 1e-3)
     even = ef.regrid(field, step=(2.0, 10.0), mean=True)
     assert even.sizes["nav_lon"] == 36
+
+
+@pytest.mark.parametrize("form", ["vertices", "edges"])
+def test_corners_of_cells_come_along(form):
+    y, x = np.meshgrid(np.linspace(30, 50, 13), np.linspace(5, 30, 17), indexing="ij")
+    y, x = y + 0.1 * x, x - 0.05 * y
+    lat, lon = (np.stack([c[:-1, :-1], c[:-1, 1:], c[1:, 1:], c[1:, :-1]], -1) for c in (y, x))
+    coords = {"lat": (("j", "i"), lat.mean(-1), {"units": "degrees_north"}),
+              "lon": (("j", "i"), lon.mean(-1), {"units": "degrees_east"})}  # fmt: skip
+    told = {"cell_methods": "area: mean", "units": "K"}
+    ds = xr.Dataset({"t": (("j", "i"), np.cos(np.radians(lat.mean(-1))), told)}, coords)
+    if form == "vertices":
+        more = {"lat_vertices": (("j", "i", "v"), lat), "lon_vertices": (("j", "i", "v"), lon)}
+    else:
+        more = {"lat_b": (("jb", "ib"), y), "lon_b": (("jb", "ib"), x)}
+    field = ef.fit(ds.assign(more))["t"]
+    assert field.labels.samples == "means"
+    assert np.array_equal(field.corners, np.stack([lat, lon], axis=-1))
+    assert ef.fit(ds.t).corners is None
+    means, _ = field.means(field.corners[3:9, 3:12])
+    assert np.abs(means - ds.t.values[3:9, 3:12]).max() < 1e-3
+    with pytest.raises(ValueError, match="must be the corners of its cells"):
+        ef.fit(ds.assign(lat_vertices=("j", np.zeros(12)), lon_vertices=("j", np.zeros(12))))

@@ -5,7 +5,7 @@ results are decided here, values come from the field.
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import ModuleType
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     import xarray
 
     from elmfield.field.model import Model
-
-FOREIGN_OPTIONS = {
-    "method": "a field has one way between its samples, chosen when it is fitted; leave it out. "
-    "smooth(order=1) joins samples by straight lines, smooth(order=2) like cubic splines",
-    "assume_sorted": "positions may come in any order; leave it out",
-    "kwargs": "what lies outside is said by outside='raise', 'nearest' or 'nan'",
-    "method_non_numeric": "coordinates that are no numbers stay where their samples do; leave it "
-    "out",
-}
-"""What `DataArray.interp` takes and a field does not, and what to do instead."""
 
 BAND_DEVIATIONS = 2.0
 """Half the width of a band around a line, in standard deviations."""
@@ -149,10 +139,21 @@ def interpolate(
     outside: str,
     missing: str | None,
     chunks: object = None,
+    bounds: str = "domain",
+    method: str | None = None,
+    kwargs: Attrs | None = None,
 ) -> XArray:
     """A quantity of a field at `coords`; see `Field.interp`."""
     choice("quantity", quantity, QUANTITIES)
     gaps = shows_gaps(model, missing)
+    if method is not None:
+        if quantity != "value" or chunks is not None:
+            raise ValueError("`method` is for values in memory; leave `quantity`, `chunks` out.")
+        own: Any = interpolate(model, {}, quantity, outside, missing)
+        found: XArray = own.interp(dict(coords), method=method, kwargs=kwargs)
+        return found
+    if choice("bounds", bounds, ("domain", "nan")) == "nan" or is_nan_outside(kwargs):
+        outside = "nan"
 
     def on_grid(columns: list[Array]) -> Array:
         if not coords and quantity == "value" and chunks is None:
@@ -173,8 +174,29 @@ def interpolate(
         return query(model, quantity, points, outside, missing)
 
     return evaluate_at_labels(
-        model, coords, quantity, call, on_grid=on_grid, directions=model.domain.dims
+        model, coords, quantity, call, on_grid=on_grid, directions=model.domain.dims, bounds=bounds
     )
+
+
+def is_nan_outside(kwargs: Attrs | None) -> bool:
+    """Whether the `kwargs` of xarray's interp ask for NaN outside; no other number is made."""
+    if "fill_value" not in (kwargs or {}):
+        return False
+    fill = dict(kwargs or {})["fill_value"]
+    told = np.asarray(np.nan if fill is None else fill)
+    if told.dtype.kind not in "iufc" or not np.isnan(told).all():
+        raise ValueError(f"`fill_value` must be NaN; got {fill!r}. Say outside='nearest'.")
+    return True
+
+
+def coordinates_like(names: Iterable[object], other: "XArray") -> dict[str, Any]:
+    """Coordinates of something else by those names that it has too; texts are left out."""
+    at = {str(n): other.coords[n] for n in names if n in other.coords}
+    return {n: c for n, c in at.items() if c.dtype.kind in "biufmM" or _is_date(c)}
+
+
+def _is_date(c: Any) -> bool:
+    return bool(c.dtype.kind == "O" and c.size and hasattr(c.values.flat[0], "calendar"))
 
 
 def evaluate_at_labels(
@@ -187,6 +209,7 @@ def evaluate_at_labels(
     directions: Sequence[str] = (),
     units: Callable[[str | None], str | None] | None = None,
     is_scalar: bool = False,
+    bounds: str = "domain",
 ) -> XArray:
     """What `call` gives at positions by xarray's rules, labelled.
 
@@ -207,14 +230,20 @@ def evaluate_at_labels(
         The unit of the result, from that of the field.
     is_scalar : bool
         Whether the channels have become one number.
+    bounds : {"domain", "nan"}
+        Whether positions beyond the outermost samples are asked, or are NaN.
     """
     xarray = need_xarray("labelled results")
-    for name in sorted(set(map(str, coords)) & set(FOREIGN_OPTIONS) - set(model.domain.dims)):
-        raise ValueError(f"`{name}` is an option of xarray's own interp: {FOREIGN_OPTIONS[name]}.")
     check_names("coords", coords, model.domain.dims)
     given = {name: _variable(model, name, c) for name, c in coords.items()}
-    mine = zip(model.domain.dims, own_coords(model.domain))
-    shell = xarray.Dataset(coords={name: (name, c) for name, c in mine})  # numbers on every axis
+    mine = dict(zip(model.domain.dims, own_coords(model.domain)))
+    if bounds == "nan":
+        for a in model.domain.axes:
+            if a.name in given and a.period is None:
+                target, v = given[a.name]
+                inside = (v.values >= mine[a.name].min()) & (v.values <= mine[a.name].max())
+                given[a.name] = target, v.copy(data=np.where(inside, v.values, np.nan))
+    shell = xarray.Dataset(coords={n: (n, c) for n, c in mine.items()})  # numbers on every axis
     own = {name: shell[name].variable for name in model.domain.dims if name not in given}
     at = {name: given[name][1] if name in given else own[name] for name in model.domain.dims}
     sizes: dict[Hashable, tuple[int, str]] = {}

@@ -15,7 +15,7 @@ from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.checks import choice
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.domain import Axis, Domain
-from elmfield.domain.axis import coordinate_error
+from elmfield.domain.axis import cell_edges, coordinate_error
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -63,11 +63,9 @@ def boxes_around(
     """
     if len(x) < 2:
         return np.asarray([low, high]) if always or high - low > 1 + 1e-6 else None
-    steps = np.diff(x)
-    if not always and abs(float(x[-1] - x[0])) / len(steps) <= 1 + 1e-6:
+    if not always and abs(float(x[-1] - x[0])) / (len(x) - 1) <= 1 + 1e-6:
         return None
-    ends = [x[0] - steps[0] / 2], [x[-1] + steps[-1] / 2]
-    e = np.concatenate([ends[0], x[:-1] + steps / 2, ends[1]])
+    e = cell_edges(x)
     return np.asarray(np.clip(e, low, high) if axis.period is None else e)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Floats
+from elmfield.domain.axis import cell_edges
 from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
@@ -337,10 +338,3 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     corners = (p[:-1, :-1] + p[1:, :-1] + p[:-1, 1:] + p[1:, 1:]) / 4
     around = corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]
     return np.stack(around, axis=2)
-
-
-def cell_edges(c: Floats) -> Floats:
-    """Borders midway between coordinates, which may be one."""
-    steps = np.diff(c) if len(c) > 1 else np.ones(1)
-    inner = c[:-1] + steps[: len(c) - 1] / 2
-    return np.concatenate([[c[0] - steps[0] / 2], inner, [c[-1] + steps[-1] / 2]])

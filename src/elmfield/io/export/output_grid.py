@@ -16,7 +16,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.fit.curvilinear import Curvilinear
-from elmfield.io.conventions import bounds_of, crs_of, face_mesh_of, map_axes
+from elmfield.io.conventions import bounds_of, corners_of, crs_of, face_mesh_of, map_axes
 from elmfield.io.export import map_targets as maps
 from elmfield.io.files import check_exists, format_of, is_model, path_of, read
 from elmfield.io.formats.media import Rate, own_rate, rate_in
@@ -310,13 +310,7 @@ def _cells_of(c: Array, given: Array) -> Floats:
     """Borders (n + 1,) of the cells of a dim's coordinates; corners (ny, nx, v) of those of two."""
     if c.ndim == 1:
         return cell_borders(str(c.name), np.asarray(c.values, np.float64), given)
-    b = np.asarray(given, np.float64)
-    if b.shape == tuple(n + 1 for n in c.shape):
-        b = np.stack([b[:-1, :-1], b[:-1, 1:], b[1:, 1:], b[1:, :-1]], axis=-1)
-    if b.ndim != 3 or b.shape[:2] != c.shape:
-        told = f"bounds of {c.name!r}, {c.shape}, must be the corners of its cells"
-        raise ValueError(f"{told}; got {np.shape(given)}.")
-    return b
+    return corners_of(str(c.name), c.shape, given)
 
 
 def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:

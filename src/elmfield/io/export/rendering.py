@@ -13,6 +13,7 @@ from elmfield._array.checks import by_name, choice
 from elmfield._array.progress import silent
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Axis
+from elmfield.domain.axis import cell_edges
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
@@ -27,7 +28,7 @@ from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, cell_edges, even, reprojected
+from elmfield.io.export.map_targets import Projected, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded
@@ -226,14 +227,22 @@ class Rendering:
         edges: list[Floats | None] = []
         inside: list[Array] = []
         turned: list[int] = []
+        part: Array = np.ones(())  # of each cell, what the domain has of it
         for k, axis in enumerate(field.domain.axes):
-            there = np.ones(len(at[k]), bool)
+            there, share = np.ones(len(at[k]), bool), np.ones(len(at[k]))
             if axis.name not in target.axes:
                 edges.append(None)
             else:
                 ends = ends_of(field, k)
                 low, high = sorted(ends)
-                if axis.period is None:
+                e = np.asarray(ends)
+                if axis.name in target.edges:
+                    e = np.asarray(target.edges[axis.name], float)
+                    if axis.period is None:
+                        kept = np.abs(np.diff(np.clip(e, low, high)))
+                        share = kept / np.abs(np.diff(e))
+                        there = share > 0
+                elif axis.period is None:
                     there = (at[k] >= low - 1e-9) & (at[k] <= high + 1e-9)
                 if not there.any():
                     about = field.labels.axis(axis.name)
@@ -244,10 +253,9 @@ class Rendering:
                         "the target grid lies outside the field on axis {!r}, which covers {} to "
                         "{}; got {} to {}.".format(axis.name, *told)
                     )
-                e = np.asarray(ends)
                 if axis.name in target.edges:
                     first, last = np.flatnonzero(there)[[0, -1]]
-                    e = np.asarray(target.edges[axis.name], float)[first : last + 2]
+                    e = e[first : last + 2]
                 elif np.count_nonzero(there) > 1:
                     e = cell_edges(at[k][there])
                 e = e if axis.period is not None else np.clip(e, low, high)
@@ -255,6 +263,7 @@ class Rendering:
                     turned, e = [*turned, k], e[::-1]
                 edges.append(field.model.coordinates.edges(k, e))
             inside.append(there)
+            part = part[..., None] * share[there]
         x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
@@ -262,10 +271,11 @@ class Rendering:
             parts = over(field.model, edges, x, split=gaps, weights=weights)
             found, covered = averaged(field.model, parts, gaps)
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
-        if covered is not None:
-            means = np.where(covered < self.min_coverage, np.nan, means)
+        covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
+        is_known = part[..., None] * covered >= self.min_coverage - 1e-9
+        means = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
-        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = np.flip(means, tuple(turned))
+        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
     def _off_mesh(self, frame: Field, grid: OutputGrid) -> Gridded:

@@ -239,6 +239,10 @@ def spline_order(view: View, k: int, grid: Grid, spacing: Spacing, means: bool =
     From samples of the array on a grid, run by run of samples that follow each other along the
     axis. What is left out lies between others: nothing is predicted beyond the ends. Of `means` a
     border is left out, so that two cells are one, and what each of them has is predicted.
+
+    An order below the cubic spline's has to be nearer along most of the axis too: among few samples
+    the widest steps alone decide the sum of squares, where high orders lose most as one is left
+    out. Of 300 random soundings 7 % are 10 % worse than the cubic spline then, 9 % without.
     """
     seen = view.on(grid)
     at, first = np.unique(grid[k], return_index=True)
@@ -246,7 +250,7 @@ def spline_order(view: View, k: int, grid: Grid, spacing: Spacing, means: bool =
     Y = Y.reshape(len(at), -1)
     Y = Y[:, :: max(1, Y.shape[1] // MOST_LINES)]
     orders = np.arange(1.0, len(DEGREES) + ORDER_STEP / 2, ORDER_STEP)
-    missed = np.zeros(len(orders))
+    parts, lengths = list[Floats](), list[Floats]()  # squares by order and place; steps there
     for run in np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) > 1) + 1)[:MOST_RUNS]:
         x, y, size = spacing.at(at[run]), Y[run], np.ones(len(run))
         if means:
@@ -260,9 +264,16 @@ def spline_order(view: View, k: int, grid: Grid, spacing: Spacing, means: bool =
             kept = np.delete(np.arange(len(x)), out)
             for degree, e in errors.items() if len(out) else ():
                 e[out] = spline(x[kept], y[kept], degree + 2 * means)(x[out]) - y[out]
-        for i, order in enumerate(orders):
-            off = sum(w * errors[d] for d, w in weights_of(order)) / size[:, None]
-            missed[i] += np.sum(off**2)
+        off = (sum(w * errors[d] for d, w in weights_of(o)) / size[:, None] for o in orders)
+        parts.append(np.stack([np.sum(e[1:-1] ** 2, axis=1) for e in off]))
+        lengths.append(x[2:] - x[:-2])
+    each, along = np.concatenate(parts, axis=1), np.concatenate(lengths)
+    missed = each.sum(axis=1)
     # Lines are met at every order: the least that is as good as the best but for rounding.
     known = missed <= missed.min() * (1 + 1e-9) + (1e3 * view.eps) ** 2 * Y.size
-    return float(orders[int(np.argmax(known))])
+    best = int(np.argmax(known))
+    for higher in range(int(np.argmax(orders >= 2)), best, -1):
+        is_nearer = each[best] < each[higher]
+        if not known[higher] and 2 * along[is_nearer].sum() <= along.sum():
+            return float(orders[higher])
+    return float(orders[best])
