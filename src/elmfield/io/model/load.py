@@ -5,7 +5,6 @@ query needs them. Nothing a file says is believed before it agrees with the rest
 """
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
