@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
-from elmfield._array.running import capacity, spread
+from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.field.blend.points import Order, arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
@@ -93,27 +93,31 @@ class Direct:
         C, dtype = self.blended.n_channels, F.dtype
         F = F.astype(np.float64, copy=False).reshape(*self.blended.partition.n_cells, *F.shape[1:])
         sums = [np.zeros((C, len(x))) for _ in orders]
+        widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
+        step = max(1, capacity(self.blended.like) // (8 * len(orders) * max(widths)))
 
         def work(own: int) -> None:
             where, begin = spans[own], starts[own * J : (own + 1) * J + 1]
             G = self._along_first(where, F) if begin[0] < begin[-1] else np.zeros(0)
             for cell, intervals, piece in asks:
-                a, b = int(begin[intervals[0]]), int(begin[intervals[-1] + 1])
-                if a == b:
-                    continue
-                (j, s), (k, r) = (p.places(x[a:b, i]) for i, p in enumerate(self.axes))
-                local = j - where.start
-                sub = np.argsort(local.astype(np.min_scalar_type(len(G))), kind="stable")
-                at, ends = (first, j.take(sub), s.take(sub)), np.cumsum(np.bincount(local))
-                X = {o: _in_turn(*at, o, G[:, :, cell], ends) for o in {o for o, _ in orders}}
-                at, ends = (second, k, r), begin[intervals + 1] - a
-                T = second.pieces.coefficients[piece]
-                R = {o: _in_turn(*at, o, T, ends).take(sub, axis=0) for o in {o for _, o in orders}}
-                sub += a
-                for total, (o, p) in zip(sums, orders):
-                    found = np.einsum("mcq,mq->cm", X[o].reshape(b - a, C, -1), R[p])
-                    for channel, values in zip(total, found):
-                        channel[sub] += values
+                edges = begin[np.append(intervals, intervals[-1] + 1)]
+                T, low, high = second.pieces.coefficients[piece], int(edges[0]), int(edges[-1])
+                for a, b in runs(high - low, step) if low < high else ():
+                    add(where, G[:, :, cell], T, edges, low + a, low + b)
+
+        def add(where: slice, G: Floats, T: Floats, edges: Integers, a: int, b: int) -> None:
+            (j, s), (k, r) = (p.places(x[a:b, i]) for i, p in enumerate(self.axes))
+            local = j - where.start
+            sub = np.argsort(local.astype(np.min_scalar_type(len(G))), kind="stable")
+            at, ends = (first, j.take(sub), s.take(sub)), np.cumsum(np.bincount(local))
+            X = {o: _in_turn(*at, o, G, ends) for o in {o for o, _ in orders}}
+            at, ends = (second, k, r), np.clip(edges[1:] - a, 0, b - a)
+            R = {o: _in_turn(*at, o, T, ends).take(sub, axis=0) for o in {o for _, o in orders}}
+            sub += a
+            for total, (o, p) in zip(sums, orders):
+                found = np.einsum("mcq,mq->cm", X[o].reshape(b - a, C, -1), R[p])
+                for channel, values in zip(total, found):
+                    channel[sub] += values
 
         shared = self.blended.groups[0].coefficients.is_shared
         spread(work, range(len(spans)), None if shared else 1)
