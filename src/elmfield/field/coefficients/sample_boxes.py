@@ -1,8 +1,10 @@
 """The samples that a field is made of, by the boxes of its regions, wherever they lie."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from itertools import product as cartesian
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from elmfield._array.backend import cast, copy_array, move, namespace, requires_
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
-from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, run_of, runs_of, sums_of
+from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, positions, run_of, sums_of
 from elmfield.partition import Partition, gather, gather_boxes, sample_index
 from elmfield.samples import InMemory, Samples, Slab, Source
 
@@ -284,3 +286,15 @@ def missing_in(present: Array | None) -> Array | None:
     missing = ~np.asarray(to_numpy(present))
     alike = bool((missing == missing[..., :1]).all())
     return missing[..., :1] if alike else missing
+
+
+def runs_of(x: Sequence[Integers | slice]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Slabs of an array that make up a grid of positions, and where each goes in it."""
+    spans = []
+    for at in positions(x):
+        ends = [0, *(np.flatnonzero(np.diff(at) != 1) + 1).tolist(), len(at)]
+        spans.append(
+            [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in pairwise(ends)]
+        )
+    for corner in cartesian(*spans):
+        yield tuple(a for a, _ in corner), tuple(b for _, b in corner)

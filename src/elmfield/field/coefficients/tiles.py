@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from itertools import product as cartesian
 from typing import Any, Protocol, TypeVar
 
@@ -425,18 +425,6 @@ class Totals:
 
 
 # --- positions ------------------------------------------------------------------------------------
-
-
-def runs_of(x: Sequence[Integers | slice]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Slabs of an array that make up a grid of positions, and where each goes in it."""
-    spans = []
-    for at in positions(x):
-        ends = [0, *(np.flatnonzero(np.diff(at) != 1) + 1).tolist(), len(at)]
-        spans.append(
-            [(slice(int(at[i]), int(at[j - 1]) + 1), slice(i, j)) for i, j in pairwise(ends)]
-        )
-    for corner in cartesian(*spans):
-        yield tuple(a for a, _ in corner), tuple(b for _, b in corner)
 
 
 def positions(x: Sequence[Integers | slice]) -> list[Integers]:

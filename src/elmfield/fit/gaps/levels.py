@@ -11,7 +11,7 @@ import numpy as np
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Spacing
-from elmfield.field.coefficients.tiles import runs_of
+from elmfield.field.coefficients.sample_boxes import runs_of
 from elmfield.fit.statistics import Slabs, blocks_of
 from elmfield.samples import Slab
 
