@@ -146,6 +146,7 @@ class TestEveryKindOfRows:
 
 
 class TestOneRegion:
+    @pytest.mark.slow
     def test_slopes_tell_more_than_values_alone(self):
         x = POINTS[:60]
         values = ob.values(x, wave(x), noise=1e-3)
@@ -155,6 +156,7 @@ class TestOneRegion:
         both = ef.fit_observations([values, slopes], bounds=UNIT, spacing=0.05)
         assert rms(both(q) - wave(q)) < 0.8 * rms(alone(q) - wave(q)) < 0.01
 
+    @pytest.mark.slow
     def test_uneven_means_are_kept(self):
         edges = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31.0])
         m = np.random.default_rng(0).standard_normal(12) + 280
@@ -162,6 +164,7 @@ class TestOneRegion:
         kept = [field.integral([a], [b]) / (b - a) for a, b in pairwise(edges)]
         np.testing.assert_allclose(kept, m, rtol=0, atol=1e-10)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [40, 200])
     @pytest.mark.parametrize("what", ["smooth", "rough"])
     def test_means_over_random_boxes_are_kept(self, n, what):
@@ -189,6 +192,7 @@ class TestOneRegion:
         )
         assert np.abs(field(OTHERS) - u(OTHERS)).max() < 1e-9
 
+    @pytest.mark.slow
     def test_a_law_is_no_data(self):
         # Six hundred zeros that nobody measured must not make the function small.
         rng = np.random.default_rng(0)
@@ -201,6 +205,7 @@ class TestOneRegion:
         q = rng.random((400, 2))
         assert rms(both(q) - u(q)) < 0.5 * rms(alone(q) - u(q))
 
+    @pytest.mark.slow
     def test_a_flow_without_divergence(self):
         rng = np.random.default_rng(0)
         x, law = rng.random((60, 2)), rng.random((80, 2))
@@ -215,6 +220,7 @@ class TestOneRegion:
         assert np.abs(G[:, 0, 0] + G[:, 1, 1]).max() < 1e-8 * np.abs(G).max()
         assert rms(field(OTHERS) - flow(OTHERS)) < 0.15
 
+    @pytest.mark.slow
     def test_unknown_noise_is_found_and_intervals_hold(self):
         rng = np.random.default_rng(3)
         x, q = rng.random((250, 2)), rng.random((500, 2))
@@ -314,6 +320,7 @@ class TestGrid:
         assert free.samples().min() < 0 <= above.samples().min() + 1e-12
         assert rms(above.samples() - x) < rms(free.samples() - x)
 
+    @pytest.mark.slow
     def test_oriented_regions_see_through_a_blur(self):
         i, j = np.indices((40, 40))
         x = 100.0 * (i + 0.5 * j > 30)
@@ -344,6 +351,7 @@ class TestGrid:
         spread = field.resize(truth.shape, quantity="std")
         assert 0.01 < spread[near].mean() < 0.5 < spread[30:, 40:].mean() < 3
 
+    @pytest.mark.slow
     def test_a_background_that_is_unsure_somewhere_is_corrected_there(self):
         # Many values at the left, few at the right: the second fit knows from the first.
         rng = np.random.default_rng(2)
