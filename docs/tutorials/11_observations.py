@@ -19,7 +19,7 @@ rng = np.random.default_rng(0)
 # %%
 # Monthly means to daily values
 # -----------------------------
-# Months have 28 to 31 days. The field's own means over them are the given ones, to rounding.
+# The field's means over months are the given ones, to rounding.
 
 edges = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31.0])
 means = [0.9, 1.7, 5.2, 9.0, 13.9, 17.0, 19.1, 18.8, 14.8, 9.9, 4.9, 1.9]
@@ -53,7 +53,7 @@ for rows in ([seen], [seen, law]):
 # %%
 # Two blurred, shifted pictures into a sharp one
 # ----------------------------------------------
-# With how sure it is: the deviation of each sample.
+# With the deviation of each sample.
 
 i, j = np.indices((48, 48))
 scene = 100.0 * ((i - 22) ** 2 + (j - 26) ** 2 < 150) + 40.0 * (np.abs(i - j) < 3)
@@ -94,7 +94,7 @@ for name, field in (("forecast", forecast), ("analysis", analysis)):
 # %%
 # Tomography with few views
 # -------------------------
-# 12 views of smooth blobs. For objects with flat parts, total variation is the better prior.
+# 12 views of smooth blobs. For flat parts total variation is the better prior.
 
 n, start, end = 40, [], []
 body = 2 * np.exp(-((i - 15) ** 2 + (j - 20) ** 2) / 40) + np.exp(
