@@ -27,7 +27,7 @@ from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import encoder_for, parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_dataarray
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -440,11 +440,10 @@ def regrid(
     how: Any = {"quantity": quantity, "mean": mean, "missing": missing}
     if not (where := OutputGrid(like=like, **asked)).is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
-    field: Any = values
-    if is_labelled(values) and not isinstance(values, Gridded):
+    if is_xarray(values):
         from elmfield.io.accessor import ElmAccessor  # it imports xarray
 
-        return ElmAccessor(field).regrid(like, min_coverage=min_coverage, **asked, **how)
-    made = field if isinstance(field, Field) else fit(field)
-    out = Rendering(field=made, min_coverage=min_coverage, **how).on(where)
+        return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
+    field = values if isinstance(values, Field) else fit(values)
+    out = Rendering(field=field, min_coverage=min_coverage, **how).on(where)
     return split_variables(to_dataarray(out), out.labels)
