@@ -357,44 +357,35 @@ class Field(AtPoints):
 
     def interp(
         self, coords: Coords | None = None, method: str | None = None, assume_sorted: bool = False,
-        kwargs: Mapping[str, Any] | None = None, *, quantity: str = "value", outside: str = "raise",
-        bounds: str = "domain", missing: Missing = None, std: bool = False, chunks: object = None,
-        **coords_by_name: Any,
+        kwargs: Coords | None = None, *, quantity: str = "value", outside: str = "raise",
+        bounds: str = "domain", missing: Missing = None, std: bool = False,
+        chunks: object = None, **by_dim: Any,
     ) -> Array:  # fmt: skip
         """The field as an xarray.DataArray, with the dims, coords and attrs of the input.
 
-        At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes' own
-        units: numbers drop their axis; 1-D arrays span a grid; DataArrays bring their own dims, and
-        those that share a dim are points along it; two-dimensional ones are curvilinear grids. Axes
-        that are not named keep their samples. Components of derivatives lie along new dims
-        "direction" and "direction_2". A field fitted to a Dataset gives a Dataset, and so does
-        `std`, whose standard deviations are variables of their own.
-
-        With a `method` values are those of xarray's own `interp` through the field's samples, and
-        not the field's. ``bounds="nan"`` has NaN beyond the outermost samples, as xarray has, and
-        so has a ``fill_value`` of NaN in `kwargs` beyond the domain. Positions may come in any
-        order, `assume_sorted` or not.
+        At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes'
+        units: numbers drop their axis; 1-D arrays span a grid; DataArrays that share a dim are
+        points along it; two-dimensional ones are curvilinear grids. Other axes keep their samples.
+        Components of derivatives lie along dims "direction" and "direction_2". A field of a Dataset
+        gives one, and so does `std`. A `method` asks xarray's own `interp` through the samples.
         """
-        both = {**by_name("coords", coords), **coords_by_name}
-        with_std = choice("std", std, (True, False))
-        ask = labelled_arrays.interpolate_both if with_std else labelled_arrays.interpolate
-        return ask(self.model, both, quantity, outside, missing, chunks, bounds, method, kwargs)
+        how = quantity, outside, missing, chunks, bounds, method, kwargs, std, by_dim
+        return labelled_arrays.interpolate(self.model, by_name("coords", coords), *how)
+
+    to_xarray = interp
 
     def interp_like(self, other: Any, **options: Any) -> Array:
         """What `interp` gives at the coordinates of a DataArray or Dataset, on dims of both."""
         return self.interp(labelled_arrays.coordinates_like(self.domain.dims, other), **options)
 
-    to_xarray = interp
-
     def plot(
         self, coords: Coords | None = None, *, quantity: str = "value", std: bool = False,
         ax: Any = None, **options: Any,
     ) -> Array:  # fmt: skip
-        """A quick look: what `interp` gives at `coords`, drawn as xarray draws it.
+        """A quick look: what `interp` gives at `coords`, as xarray's ``plot(**options)`` draws it.
 
-        A line for one axis, colours for two; latitudes and longitudes on a map with coastlines
-        where cartopy is installed. Choose slices of other axes by numbers in `coords`. `std` adds a
-        band of two standard deviations to a line. `options` are those of ``DataArray.plot``.
+        A line for one axis, colours for two; with cartopy latitudes and longitudes on a map. Choose
+        slices by numbers in `coords`. `std` adds a band of two standard deviations to a line.
         """
         drawn = labelled_arrays.plot_array(self.interp(coords, quantity=quantity), ax, options)
         return labelled_arrays.draw_band(drawn, self.interp(coords, std=True)) if std else drawn
@@ -406,8 +397,7 @@ class Field(AtPoints):
     def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Field":
         """The same function on a smaller box, without the regions that do not reach into it.
 
-        `low` and `high` are its corners. On a periodic axis the box may lie in any turn, but not
-        across the end of the array. A box of a whole period leaves the axis as it is.
+        `low` and `high` are its corners, in any turn of a periodic axis but not across its end.
         """
         return Field(self.model.crop(low, high))
 
@@ -430,8 +420,7 @@ class Field(AtPoints):
         bits, bytes : float, int
             as well as so many bits a sample, or bytes for all samples, allow; or
         coefficients, per_region : int
-            this many in all, the index included, where they buy most; or in every region and
-            channel, the strongest.
+            this many in all, the index included, where they buy most; or in every region.
         """
         target = Target.one_of(
             psnr=psnr, max_error=max_error, bits=bits, bytes=bytes,
@@ -449,7 +438,7 @@ class Field(AtPoints):
         Points outside are moved to the border. It has a `state_dict`, compiles in one graph
         (``fullgraph=True``), and works under `torch.func.vmap` and `jacrev`. Torch follows it by
         points and parameter, a copy of the coefficients; samples that require gradients are
-        refused. Points take memory: give it some 1e5 at a time, 1e4 where compiled or batched.
+        refused. Give it some 1e5 points at a time, 1e4 where compiled or batched.
         """
         from elmfield.field.adapters.torch_module import field_module  # imports torch
 

@@ -275,18 +275,16 @@ class Curvilinear(Field):
             return found if both else found.assign_coords(
                 {n: (dims, c, dict(self.labels.axis(n).attrs)) for n, c in zip(self.names, at)}
             )  # fmt: skip
-        is_other = std or chunks is not None or method is not None
-        if is_other or not set(self.names) <= set(both):
+        if std or chunks is not None or method is not None or not set(self.names) <= set(both):
             raise ValueError(
                 f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std`,"
                 " `method` and `chunks`; ask for quantity='std'."
             )
         ask = partial(self._query, quantity, outside=outside, missing=missing)
-        told: Any = {
-            "directions": self.names,
-            "units": lambda u: u and multiply_units((u, 1), ("m", -1)),
-        }
-        return evaluate_at_labels(self.frame.model, both, quantity, ask, **told)
+        return evaluate_at_labels(
+            self.frame.model, both, quantity, ask, directions=self.names,
+            units=lambda u: u and multiply_units((u, 1), ("m", -1)),
+        )  # fmt: skip
 
     def interp_like(self, other: Any, **options: Any) -> Any:
         """As :meth:`Field.interp_like`, by the two coordinates if `other` has both."""
@@ -302,10 +300,7 @@ class Curvilinear(Field):
 
     @cached_property
     def frame(self) -> Field:
-        """A field with even axes of the two coordinates around the mesh; its values mean nothing.
-
-        For those who ask what axes there are.
-        """
+        """A field with even axes around the mesh, for those who ask for axes, not for values."""
         axes, about = list(self.domain.axes[:-2]), dict(self.labels.axes)
         for k, (name, n) in enumerate(zip(self.names, self.shape[-2:])):
             c, period = (

@@ -27,14 +27,7 @@ from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import (
-    encoder_for,
-    is_dataarray,
-    is_dataset,
-    parse_input,
-    samples_of,
-    to_dataarray,
-)
+from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_dataarray
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -45,7 +38,6 @@ if TYPE_CHECKING:
     import xarray
 
 __all__ = ["OutputGrid", "encoder", "fit", "read", "regrid", "write"]
-
 
 WIDEST_GAP = 30.0
 """Degrees of longitude without a node, below which a mesh goes all around the Earth."""
@@ -78,10 +70,10 @@ def fit(
     values : array, xarray.DataArray, image, Gridded, or path
         Samples on a grid: real, integer or complex; NaN marks a missing one. A DataArray, an image
         of nibabel or SimpleITK, what :func:`elmfield.read` gives, and a file bring their own dims,
-        coords, gaps and attributes.
-        Also what has a shape, a dtype and slices: Zarr and HDF5 arrays, Dask arrays. Tensors of
-        torch stay tensors; arrays of JAX are read as NumPy's. A Dataset of UGRID goes through
-        :func:`elmfield.fit_points`: values at its nodes, or in the middles of its faces.
+        coords, gaps and attributes. Also what has a shape, a dtype and slices: Zarr and HDF5
+        arrays, Dask arrays. Tensors of torch stay tensors; arrays of JAX are read as NumPy's. A
+        Dataset of UGRID goes through :func:`elmfield.fit_points`: values at its nodes, or in the
+        middles of its faces.
     settings : optional
         ``smooth(...)``, the default, or ``paper(...)``.
     channel_axis : int or str, optional
@@ -122,9 +114,9 @@ def fit(
         Move the array there first, for instance "cuda".
     out : path, optional
         Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``, also
-        behind an fsspec URL (``s3://...``): the
-        array is never whole in memory, and what comes back is read from the file. Cut short, the
-        same call goes on where it was. A Dask array is worked on by Dask's scheduler.
+        behind an fsspec URL (``s3://...``): the array is never whole in memory, and what comes back
+        is read from the file. Cut short, the same call goes on where it was. A Dask array is worked
+        on by Dask's scheduler.
     memory_limit : int, optional
         Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
     progress : bool or callable
@@ -201,10 +193,8 @@ def fit(
         return made
     (a, b), at = given.places, given.places.values()
     made = made if fold is None else fold.crop(made, len(given.places[a]))
-    both = [given.bounds[n] for n in (a, b) if n in given.bounds]
-    corners = np.stack(both, axis=-1) if len(both) == 2 else None
-    placed = curvilinear(made, *at, is_map=is_map, fold=fold, corners=corners)
-    return replace(placed, names=(a, b))
+    told: Any = {"is_map": is_map, "fold": fold, "corners": given.corners}
+    return replace(curvilinear(made, *at, **told), names=(a, b))
 
 
 def _fit_mesh(
@@ -412,8 +402,7 @@ def regrid(
     values : Field, or what :func:`elmfield.fit` takes
         What to put on the grid.
     like : file, DataArray, Dataset, Gridded, Field or mapping, optional
-        Something on that grid: its coordinates are taken, by name, or as latitude and longitude, or
-        through its reference system; or
+        its coordinates, by name, as latitude and longitude, or through its reference system; or
     step : float or two
         places so far apart, in the axes' unit (or that of `crs`); or
     grid : two whole numbers
@@ -423,8 +412,8 @@ def regrid(
         about as many places as samples.
     mean : bool
         Means over the cells of the grid, by area on the sphere: conservative regridding. Cells
-        reach halfway to the next place, or as far as the bounds that `like` has; those of another
-        reference system, or of two-dimensional coordinates, are polygons.
+        reach halfway to the next place, or to the bounds that `like` has; polygons in other
+        reference systems and of two-dimensional coordinates.
     quantity : {"value", "gradient_magnitude", "laplacian", "std"}
         "gradient" is its magnitude; "std" the standard deviation of values, or of means.
     align : {"areas", "nodes"}, optional
@@ -436,8 +425,7 @@ def regrid(
 
     Notes
     -----
-    Beyond the field's domain values are NaN. The area-weighted mean of all cells of a domain is
-    that of the field, to rounding.
+    Beyond the field's domain values are NaN. The mean by area of all cells is the field's own.
 
     Examples
     --------
@@ -448,17 +436,14 @@ def regrid(
     >>> ef.regrid(warm, grid=(9, 18), mean=True).shape
     (9, 18)
     """
-    where = OutputGrid(like=like, step=step, grid=grid, crs=crs, align=align)
-    if not where.is_target:
+    asked: Any = {"step": step, "grid": grid, "crs": crs, "align": align}
+    how: Any = {"quantity": quantity, "mean": mean, "missing": missing}
+    if not (where := OutputGrid(like=like, **asked)).is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
-    if is_dataset(values) or (is_dataarray(values) and values.chunks is not None):
-        from elmfield.io.xarray import ElmAccessor  # it imports xarray
+    if is_xarray(values):
+        from elmfield.io.accessor import ElmAccessor  # it imports xarray
 
-        about: Any = {"step": step, "grid": grid, "crs": crs, "align": align, "mean": mean}
-        about |= {"quantity": quantity, "missing": missing, "min_coverage": min_coverage}
-        return ElmAccessor(values).regrid(like, **about)
+        return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
     field = values if isinstance(values, Field) else fit(values)
-    out = Rendering(
-        field=field, quantity=quantity, mean=mean, missing=missing, min_coverage=min_coverage
-    ).on(where)
+    out = Rendering(field=field, min_coverage=min_coverage, **how).on(where)
     return split_variables(to_dataarray(out), out.labels)

@@ -100,6 +100,12 @@ class Gridded:
         return [k for k in range(self.values.ndim) if k != self.channel_axis]
 
     @property
+    def corners(self) -> Floats | None:
+        """Corners (ny, nx, v, 2) of the cells of `places`, where both are known."""
+        known = [self.bounds[n] for n in self.places if n in self.bounds]
+        return np.stack(known, axis=-1) if len(known) == 2 else None
+
+    @property
     def channels_last(self) -> Array:
         """The samples on the host, channels, if there are any, on the last axis."""
         values, k = to_numpy(self.values), self.channel_axis

@@ -225,6 +225,11 @@ def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
     return library is not None and isinstance(values, library.Dataset)
 
 
+def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
+    """Whether `values` is either of them."""
+    return is_dataarray(values) or is_dataset(values)
+
+
 def from_dataarray(
     da: "xarray.DataArray",
     *,

@@ -142,9 +142,14 @@ def interpolate(
     bounds: str = "domain",
     method: str | None = None,
     kwargs: Attrs | None = None,
+    std: bool = False,
+    more: Mapping[str, Array] | None = None,
 ) -> XArray:
-    """A quantity of a field at `coords`; see `Field.interp`."""
+    """A quantity of a field at `coords`, and at `more` of them; see `Field.interp`."""
     choice("quantity", quantity, QUANTITIES)
+    coords = {**coords, **(more or {})}
+    if choice("std", std, (True, False)):
+        return _with_std(model, coords, quantity, outside, missing, chunks, bounds, method, kwargs)
     gaps = shows_gaps(model, missing)
     if method is not None:
         if quantity != "value" or chunks is not None:
@@ -408,7 +413,7 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
     return array.plot(ax=ax, **options) if ax is not None else array.plot(**options)
 
 
-def interpolate_both(
+def _with_std(
     model: "Model", coords: Mapping[str, Array], quantity: str, *how: Any
 ) -> "xarray.Dataset":
     """Values and their standard deviations as variables of one Dataset, named as CF has it."""

@@ -1,0 +1,291 @@
+"""The accessor of DataArrays and Datasets: ``da.elm.interp``, lazily, on all grids of a Dataset.
+
+Imports xarray; :mod:`elmfield.io.xarray` registers it.
+"""
+
+import warnings
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from elmfield._array.typing import Array
+from elmfield.field import Field
+from elmfield.field.adapters.labelled_arrays import (
+    coordinates_like,
+    is_nan_outside,
+    split_variables,
+)
+from elmfield.field.grid_values import MEAN_MIN_COVER
+from elmfield.io.api import fit, regrid
+from elmfield.io.conventions import ENCODED, bounds_of, face_mesh_of, map_axes, mesh_of
+from elmfield.io.export.output_grid import TargetGrid
+from elmfield.io.export.rendering import Rendering
+from elmfield.io.inputs import to_dataarray
+from elmfield.settings import Settings, smooth
+
+METHODS = {"slinear": 1.0, "linear": 1.0, "cubic": 2.0, "quintic": 3.0}
+"""Orders that stand for methods of xarray's `interp`; without one the samples choose."""
+
+NUMBER = "number of {}"
+"""A coordinate that tells parts of a Dask array where along a dim they are."""
+
+
+class ElmAccessor:
+    """``da.elm`` and ``ds.elm``: fields of labelled arrays.
+
+    A Dask array gives one from `interp`, `regrid` and `means`: each block is fitted when it is
+    computed, whole along the dims that change. Variables of a Dataset that have none of these dims
+    stay as they are.
+    """
+
+    def __init__(self, labelled: xr.DataArray | xr.Dataset) -> None:
+        self._labelled = labelled
+        self._made: dict[str | None, Field] = {}
+
+    def fit(self, settings: Settings | None = None, **options: Any) -> Field:
+        """The Field of this array or Dataset; parameters as for :func:`elmfield.fit`."""
+        return fit(self._labelled, settings, **options)
+
+    def _field(self, method: str | None = None) -> Field:
+        """Of the default's settings, or of those that a method stands for; each made once."""
+        if method not in self._made:
+            self._made[method] = self.fit(None if method is None else smooth(order=METHODS[method]))
+        return self._made[method]
+
+    def interp(
+        self,
+        coords: Mapping[str, Array] | None = None,
+        method: str | None = None,
+        assume_sorted: bool = False,
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        bounds: str = "domain",
+        outside: str = "nan",
+        quantity: str = "value",
+        missing: str | None = None,
+        **by_name: Any,
+    ) -> Any:
+        """Values at other coordinates, as xarray's own `interp` has them.
+
+        Parameters
+        ----------
+        coords, **by_name
+            Positions by dim, as for :meth:`elmfield.Field.interp`.
+        method : optional
+            "linear", "cubic" or "quintic" for the order of the fit, 1, 2 or 3; by default the one
+            that suits the samples. Others are xarray's own.
+        assume_sorted : bool
+            Positions may come in any order; samples too, unless they are said to be sorted.
+        kwargs : mapping, optional
+            ``fill_value`` other than NaN is refused: fields do not go on beyond their domain.
+        bounds : {"domain", "nan"}
+            Whether half a step around the outermost samples has values, or is NaN as in xarray.
+        outside, quantity, missing : optional
+            As for :meth:`elmfield.Field.interp`; NaN outside by default.
+        """
+        whole = self._labelled
+        at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
+        if method is not None and method not in METHODS:
+            return whole.interp(at, method, assume_sorted, kwargs)  # type: ignore[arg-type]
+        is_nan_outside(kwargs)
+        mixed = [d for d in _mixed_dims(whole) if not (assume_sorted and d in at)]
+        told: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
+        told |= {"bounds": bounds}
+        if mixed:
+            found = whole.sortby(mixed).elm.interp(at, method, True, kwargs, **told)
+            return found.sel({d: whole[d] for d in mixed if d not in at})
+        if isinstance(whole, xr.Dataset):
+            if unknown := sorted(set(at) - set(map(str, whole.dims)) - set(map(str, whole.coords))):
+                raise ValueError(f"`coords` names {unknown}, but the dims are {list(whole.dims)}.")
+
+            def one(da: xr.DataArray) -> xr.DataArray:
+                some = {k: v for k, v in at.items() if k in da.dims or k in _places_of(da)}
+                return da.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+
+            return _by_variable(whole, at, one)
+        if whole.chunks is None or quantity != "value" or not set(at) & set(map(str, whole.dims)):
+            return self._field(method).interp(at, kwargs=kwargs, **told)
+        places = {k: _positions(k, v) for k, v in at.items()}
+
+        def part(da: xr.DataArray) -> xr.DataArray:
+            here = {d: da.coords[NUMBER.format(d)].values for d in da.dims if d not in places}
+            some = {k: v.isel({d: here[d] for d in v.dims if d in here}) for k, v in places.items()}
+            own = da.drop_vars([c for c in da.coords if c not in da.dims])
+            return own.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+
+        counted = {k: np.arange(whole.sizes[k]) for k in places if k not in whole.coords}
+        with warnings.catch_warnings():  # of positions that are NaN
+            warnings.simplefilter("ignore", RuntimeWarning)
+            there = whole.coords.to_dataset().assign_coords(counted).interp(places)
+        for k in places.keys() & whole.coords.keys():
+            there[k].attrs = there[k].attrs or whole.coords[k].attrs
+        dims: dict[Hashable, int] = {}  # the dims of positions in place of the array's
+        for d in whole.dims:
+            dims |= dict(places[str(d)].sizes) if d in places else {d: whole.sizes[d]}
+        return _by_blocks(whole, tuple(places), part, dims, there.coords)
+
+    def interp_like(self, other: xr.DataArray | xr.Dataset, **options: Any) -> Any:
+        """Values at the coordinates of something else, on the dims that both have."""
+        own = self._labelled
+        arrays = [own] if isinstance(own, xr.DataArray) else own.data_vars.values()
+        places = {n for da in arrays for n in _places_of(da)}
+        places &= set(other.coords) if places <= set(other.coords) else set()
+        return self.interp(coordinates_like([*own.dims, *places], other), **options)
+
+    def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
+        """The same on another grid; parameters as for :func:`elmfield.regrid`."""
+        whole = self._labelled
+        if isinstance(whole, xr.Dataset) and face_mesh_of(whole) is None and _has_several(whole):
+            told = {str(d): whole[d].attrs for d in whole.dims if d in whole.coords}
+            plane = map_axes(list(map(str, whole.dims)), told)
+            if plane is not None:
+                return _by_variable(whole, plane, lambda da: da.elm.regrid(like, **options), all)
+        if isinstance(whole, xr.DataArray) and whole.chunks is not None:
+            dims = list(map(str, whole.dims))
+            told = {d: whole[d].attrs for d in dims if d in whole.coords}
+            plane = (dims[-2], dims[-1]) if _places_of(whole) else map_axes(dims, told)
+            also = [d for d in dims if d in getattr(like, "coords", ())]
+            if plane is not None and set(dims) - {*plane, *also}:
+                return _by_blocks(whole, {*plane, *also}, lambda da: da.elm.regrid(like, **options))
+        return regrid(self._field(), like, **options)
+
+    def means(
+        self,
+        edges: Mapping[str, Array] | None = None,
+        *,
+        missing: str | None = None,
+        min_coverage: float = MEAN_MIN_COVER,
+        **by_name: Array,
+    ) -> xr.DataArray | xr.Dataset:
+        """Means over the boxes between edges, given by dim; at the middle of each box.
+
+        Latitudes count by area. Dims that are not named keep their samples. On a dim of dates edges
+        may be a frequency of pandas: ``means(time="MS")`` are those of months. A mean is NaN where
+        samples cover less than `min_coverage` of its box.
+        """
+        both, whole = {**dict(edges or {}), **by_name}, self._labelled
+        for name, e in both.items():
+            if isinstance(e, str):
+                both[name] = _periods_of(whole[name], e)
+        told: Any = {"missing": missing, "min_coverage": min_coverage}
+        if isinstance(whole, xr.Dataset) and _has_several(whole):
+            return _by_variable(whole, both, lambda da: da.elm.means(
+                {k: e for k, e in both.items() if k in da.dims}, **told))  # fmt: skip
+        is_part = bool(both) and set(both) < set(map(str, whole.dims))
+        if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_part:
+            return _by_blocks(whole, both, lambda da: da.elm.means(both, **told))
+        field = self._field()
+        names, coordinates = field.domain.dims, field.model.coordinates
+        if not both or set(map(str, both)) - set(names):
+            raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
+        numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
+        target = TargetGrid(
+            axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
+        )
+        out = Rendering(field=field, mean=True, **told).on_target(target)
+        return split_variables(to_dataarray(out), out.labels)
+
+
+def _places_of(da: xr.DataArray) -> list[str]:
+    """Names of the two coordinates of a curvilinear grid; none of others."""
+    return list(mesh_of(da, list(map(str, da.dims)))[0])
+
+
+def _has_several(ds: xr.Dataset) -> bool:
+    """Whether a Dataset's variables of numbers have different dims."""
+    own = ds.drop_vars(bounds_of(ds)[1], errors="ignore").data_vars.values()
+    return len({v.dims for v in own if v.dtype.kind in "biuf"}) > 1
+
+
+def _by_variable(
+    ds: xr.Dataset,
+    names: Iterable[str],
+    make: Callable[[xr.DataArray], Any],
+    which: Callable[[Iterable[bool]], bool] = any,
+) -> xr.Dataset:
+    """What is made of each variable of numbers with `any` or `all` of some dims; others as is."""
+    parts, names = {}, list(names)
+    for name, da in ds.data_vars.items():
+        if not which(n in da.dims or n in _places_of(da) for n in names):
+            parts[name] = da.copy()
+        elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
+            parts[name] = make(da).rename(name)
+    return xr.Dataset(parts, attrs=ds.attrs)
+
+
+def _by_blocks(
+    da: xr.DataArray,
+    along: Collection[str],
+    make: Callable[[xr.DataArray], xr.DataArray],
+    dims: Mapping[Hashable, int] | None = None,
+    coords: Any = None,
+) -> xr.DataArray:
+    """What is made of a Dask array, block by block along the dims that do not change.
+
+    Without `dims` and coords of the result, from what is made of one sample along these.
+    """
+    lazy: Any = import_module("dask.array")
+    others = [d for d in da.dims if d not in along]
+    if dims is None:
+        one = make(da.isel({d: slice(0, 1) for d in others}).compute())
+        dims = {d: da.sizes[d] if d in others else one.sizes[d] for d in one.dims}
+        kept = {k: c for k, c in da.coords.items() if set(c.dims) <= set(others)}
+        coords = kept | {k: c for k, c in one.coords.items() if not set(c.dims) & set(others)}
+    whole = da.chunk(dict.fromkeys(along, -1))
+    numbers = {NUMBER.format(d): (d, np.arange(da.sizes[d])) for d in others}
+    sizes = [whole.chunksizes[d] if d in others else (n,) for d, n in dims.items()]
+    empty = lazy.zeros(tuple(dims.values()), np.result_type(da.dtype, np.float32), chunks=sizes)
+    found = xr.DataArray(empty, coords, list(dims), da.name, da.attrs)
+
+    def block(part: xr.DataArray) -> xr.DataArray:
+        part.encoding = dict(da.encoding)
+        made = make(part).transpose(*dims)
+        bare = xr.DataArray(np.asarray(made.values, empty.dtype), dims=list(dims))
+        return bare.assign_coords({d: part[d].variable for d in others if d in part.indexes})
+
+    whole, bare = whole.assign_coords(numbers), found.drop_vars(set(found.coords) - set(others))
+    if others:
+        data = xr.map_blocks(block, whole, template=bare).data
+    else:
+        delayed: Any = import_module("dask.delayed").delayed
+        data = lazy.from_delayed(delayed(block)(whole).data, empty.shape, empty.dtype)
+    found = found.copy(data=data)
+    found.encoding = {k: v for k, v in da.encoding.items() if k in ENCODED}
+    return found
+
+
+def _positions(name: str, given: Any) -> Any:
+    """What a caller gives for a dim, with the dims that it has."""
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
+        given = xr.Variable(*given)
+    if isinstance(given, (xr.DataArray, xr.Variable)):
+        found = given.compute()
+    else:
+        values = np.asarray(given)
+        found = xr.Variable((name,) * values.ndim, values)
+    return found.astype("M8[ns]") if found.dtype.kind in "US" else found
+
+
+def _mixed_dims(labelled: xr.DataArray | xr.Dataset) -> list[Hashable]:
+    """Dims of numbers or dates whose coordinates neither rise nor fall."""
+    own = {d: i for d, i in labelled.indexes.items() if d in labelled.dims and i.is_unique}
+    falls = [d for d, i in own.items() if i.is_monotonic_decreasing or i.is_monotonic_increasing]
+    return [d for d in own if d not in falls and labelled[d].dtype.kind in "iufMm"]
+
+
+def _periods_of(time: xr.DataArray, frequency: str) -> Array:
+    """Edges of the periods, of a frequency of pandas, that dates lie in."""
+    first, last = time.values.min(), time.values.max()
+    dates: Any = partial(xr.date_range, freq=frequency)
+    if time.dtype.kind == "O":
+        dates = partial(dates, calendar=first.calendar, use_cftime=True)
+    edges = dates(first, last)
+    before = dates(end=edges[0] if len(edges) else first, periods=2)
+    after = dates(start=edges[-1] if len(edges) else last, periods=2)
+    every = np.unique(np.concatenate([before, edges, after]))
+    begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
+    return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
