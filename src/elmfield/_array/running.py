@@ -176,8 +176,8 @@ MIN_SAMPLES = 1 << 17
 """Samples that a process works on before it loads loops that were compiled before."""
 
 COMPILE_MIN_SAMPLES = 1 << 26
-"""Samples of one job for which loops are compiled. Of these NumPy takes twelve seconds longer, about
-as long as compiling takes: no job is much slower for it. `elmfield compile` does it ahead."""
+"""Samples of one job for which loops are compiled. Of these NumPy takes twelve seconds longer, as
+long as compiling takes: no job is much slower for it. `elmfield compile` does it ahead."""
 
 LAST_LOOP = "elmfield.codec.lossless.prediction_kernels", "decode"
 """The loop that is compiled last: where it is known, all are."""
