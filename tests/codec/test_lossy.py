@@ -500,6 +500,15 @@ def test_interpolation_by_both_ways_is_the_same_also_of_damaged_tiles(seed, monk
         assert found[0] == found[1]
 
 
+def test_parts_of_a_large_array_are_not_cut_again(monkeypatch):
+    monkeypatch.setattr("elmfield.codec.PART_SAMPLES", 1 << 9)
+    values = waves((400, 90)).astype("float32")  # 16 parts, each of more than two times that
+    for asked in ({"max_error": 0.01}, {}):
+        data = pack(values, **asked)
+        assert data[2] == 3
+        assert error(unpack(data), values) <= asked.get("max_error", 0)
+
+
 def test_what_is_not_interpolated(rng):
     colours = waves((60, 70, 3))
     dry = np.maximum(waves((80, 90)), 0)
