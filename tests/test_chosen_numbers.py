@@ -145,7 +145,7 @@ EXPECTED = {
     "bytes of floats": 15098,
     "bytes at a step": 678,
     "bytes at a fine step": 1815,
-    "bytes within an error": 689,
+    "bytes within an error": 696,
     "bytes of a volume": 661,
     "bytes with gaps": 1542,
     "coefficients": 8.08817,

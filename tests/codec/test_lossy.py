@@ -455,6 +455,60 @@ def test_interpolation_of_what_is_calm_takes_few_bytes():
     assert error(unpack(data), calm) <= 1e-3
 
 
+def test_what_is_smooth_in_time_is_interpolated_in_time_last(rng):
+    y, x = np.mgrid[:40, :60]
+    one, other = 10 * np.sin(x / 9) * np.cos(y / 7), 10 * np.cos(x / 8 + y / 9)
+    part = np.linspace(0, 1, 12)[:, None, None]
+    values = (one + part * (other - one) + rng.normal(0, 0.02, (12, 40, 60))).astype("float32")
+    data = pack(values, max_error=0.1, effort=2)
+    assert is_interpolated(data)
+    assert len(data) < 0.5 * len(pack(values[rng.permutation(12)], max_error=0.1, effort=2))
+    np.testing.assert_array_equal(interpolated_oracle.unpack(data), unpack(data))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_interpolation_by_both_ways_is_the_same_also_of_damaged_tiles(seed, monkeypatch):
+    if not running.installed():
+        pytest.skip("numba is not installed")
+    rng = np.random.default_rng(seed)
+    d = 1 + seed % 4
+    shape = tuple(rng.integers(2, {1: 9000, 2: 120, 3: 30, 4: 12}[d], d))
+    values = rng.normal(size=shape).cumsum(axis=-1).cumsum(axis=0)
+    values = (10.0 ** (seed - 4) * values).astype(["f4", "f8", "f2"][seed % 3])
+    values[rng.random(shape) < 0.1 * (seed % 2)] = np.nan
+
+    def by_both(work):
+        found = []
+        for pays in (False, True):
+            monkeypatch.setattr(running, "pays", lambda work, pays=pays: pays)
+            with np.errstate(all="ignore"):
+                try:
+                    found.append(work())
+                except StoreError as error:
+                    found.append(str(error))
+        return found
+
+    bound = float(np.nanstd(values.astype("f8"))) / 100
+    one, other = by_both(lambda: pack(values, max_error=bound, effort=1 + seed % 2))
+    assert one == other
+    assert is_interpolated(one)
+    for _ in range(20):
+        hurt = bytearray(one)
+        for _ in range(int(rng.integers(0, 3))):
+            hurt[int(rng.integers(3, len(hurt)))] ^= 1 << int(rng.integers(8))
+        found = by_both(lambda hurt=hurt: unpack(bytes(hurt)).tobytes())
+        assert found[0] == found[1]
+
+
+def test_parts_of_a_large_array_are_not_cut_again(monkeypatch):
+    monkeypatch.setattr("elmfield.codec.PART_SAMPLES", 1 << 9)
+    values = waves((400, 90)).astype("float32")  # 16 parts, each of more than two times that
+    for asked in ({"max_error": 0.01}, {}):
+        data = pack(values, **asked)
+        assert data[2] == 3
+        assert error(unpack(data), values) <= asked.get("max_error", 0)
+
+
 def test_what_is_not_interpolated(rng):
     colours = waves((60, 70, 3))
     dry = np.maximum(waves((80, 90)), 0)

@@ -55,6 +55,8 @@ def coded(rng):
     asked = [{}, {"step": span}, {"max_error": span}][int(rng.integers(3))]
     if d > 1 and rng.integers(3) == 0:
         asked["channel_axis"] = int(rng.integers(d))
+    if asked:
+        asked["effort"] = int(rng.choice([1, 5]))  # 1: more is interpolated
     told = f"{dtype}{values.shape}, {asked}"
     data = []
     for loops in (False, True):

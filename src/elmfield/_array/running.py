@@ -9,7 +9,7 @@ another process was busy.
 
 Compiled loops: where numba is installed; elsewhere NumPy gives the same results. A module of loops
 marks its functions with `compiled` and is imported only after `pays` was true: importing numba
-takes about half a second, compiling its loops six more, once a machine.
+takes about half a second, compiling all loops about ten more, once a machine.
 """
 
 import os
@@ -175,9 +175,9 @@ def spread(work: Callable[[T], R], items: Sequence[T], at_most: int | None = Non
 MIN_SAMPLES = 1 << 17
 """Samples that a process works on before it loads loops that were compiled before."""
 
-COMPILE_MIN_SAMPLES = 1 << 25
-"""Samples of one job for which loops are compiled. Of these NumPy takes six seconds longer, as long
-as compiling takes: no job is much slower for it. `elmfield compile` does it ahead."""
+COMPILE_MIN_SAMPLES = 1 << 26
+"""Samples of one job for which loops are compiled. Of these NumPy takes twelve seconds longer, as
+long as compiling takes: no job is much slower for it. `elmfield compile` does it ahead."""
 
 LAST_LOOP = "elmfield.codec.lossless.prediction_kernels", "decode"
 """The loop that is compiled last: where it is known, all are."""

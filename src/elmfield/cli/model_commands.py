@@ -349,7 +349,7 @@ def _held(meta: Metadata, n: int) -> dict[str, str]:
 def compile() -> None:
     """Compile the loops of the codec ahead, once a machine (extra: fast).
 
-    Else they are compiled for the first job of 32 million samples or more; smaller ones are done
+    Else they are compiled for the first job of 64 million samples or more; smaller ones are done
     without. It may be a step that builds a container.
 
     Examples

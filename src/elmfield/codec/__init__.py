@@ -95,26 +95,32 @@ def pack_decoded(
 
     The second is the coder's own reconstruction: nothing is decoded to know it.
     """
-    from elmfield.codec import lossless
-
     if step is not None and max_error is not None:
         raise ValueError("Give `step` or `max_error`, not both.")
     check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
-    tolerance = max_error if step is None else step
     axis, ends = _cut(arrays[0], channel_axis) if len(arrays) == 1 and step is None else (0, [])
-    if ends:
+    if not ends:
+        return _pack_whole(arrays, step, max_error, channel_axis, effort)
+    parts = np.split(arrays[0], ends, axis)
+    made = spread(lambda part: _pack_whole([part], step, max_error, channel_axis, effort)[0], parts)
+    whole = np.concatenate([values for _, values in made], axis)
+    head = container.Head.of(whole, channel_axis)
+    return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
 
-        def pack_part(part: Values) -> tuple[bytes, Values]:
-            (one,) = pack_decoded(
-                [part], max_error=max_error, channel_axis=channel_axis, effort=effort
-            )
-            return one
 
-        made = spread(pack_part, np.split(arrays[0], ends, axis))
-        whole = np.concatenate([values for _, values in made], axis)
-        head = container.Head.of(whole, channel_axis)
-        return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
+@WITHOUT_NAN_WARNINGS  # threads have settings of their own
+def _pack_whole(
+    arrays: Sequence[Values],
+    step: float | None,
+    max_error: float | None,
+    channel_axis: int | None,
+    effort: int,
+) -> list[tuple[bytes, Values]]:
+    """Return what `pack_decoded` does, of arrays that are not cut: parts have no parts."""
+    from elmfield.codec import lossless
+
+    tolerance = max_error if step is None else step
     if tolerance is None:
         return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
     from elmfield.codec import lossy
