@@ -9,7 +9,7 @@ went (2026, two shared cores, times as fast with the loops than without, packing
     loops                                       u8      f32     f32, tiles of 256²
     BEAM, 512² and 1024², cells of 16 and 32    1.8 to 3.5; with the paper's fit 1.03
 
-Those of boxes (`box_loops`, `sample_loops`) came back with all of them together: 35 to 55 % of the
+Those of boxes (`box_loops`, `sample_loops`) came back with all of them together: 35 to 65 % of the
 processor's time less each way, and threads that do not wait for each other.
 """
 
