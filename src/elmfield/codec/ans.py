@@ -196,7 +196,7 @@ def read_symbols(
     words: Entries,
     classes: Symbols,
     slots: Symbols,
-    entries: Integers,
+    entries: Integers | Entries,
     symbols: Symbols,
     bits: int,
     at: int,

@@ -101,8 +101,8 @@ def _classify(
                 rest += 0 if high[m, k] else both
             near[m, b] = top + rest
             v = top * W[6] + rest * W[7] + low * W[8] + near_mean
-        u = np.int32(one * W[0] + two * W[1] + pairs * W[2] + own_mean)
-        u, v = min(max(u, 0), TOP_SUM), min(max(np.int32(v), 0), TOP_SUM)
+        u = int(np.int32(one * W[0] + two * W[1] + pairs * W[2] + own_mean))
+        u, v = min(max(u, 0), TOP_SUM), min(max(int(np.int32(v)), 0), TOP_SUM)
         out[j] = classes[first + levels[u] * N_LEVELS + levels[v]]
 
 
@@ -124,7 +124,7 @@ def _choose(
 
 @compiled
 def _level(total: int) -> int:
-    return np.searchsorted(COARSE_STEPS, total, side="right")
+    return int(np.searchsorted(COARSE_STEPS, total, side="right"))
 
 
 @compiled
@@ -157,7 +157,7 @@ def _code_flags(
             for k in range(around.shape[0]):
                 edge += going[around[k, 0, b]] + going[around[k, 1, b]]
             edge = (edge * (EDGES - 2) + d) // (2 * d) if is_odd else EDGES - 1
-            own, other = _level(np.int32(own)), _level(np.int32(other) // (2 * d))
+            own, other = _level(int(np.int32(own))), _level(int(np.int32(other)) // (2 * d))
             c[j] = rules[2][check, large, own, other, edge]
             if not given[0]:
                 on[j] = given[2][b] >= s
@@ -190,7 +190,7 @@ def walk(
     c, symbols = np.empty(size, np.uint8), np.empty(size, np.uint8)
     for s in range(starts.size - 1):
         first, stop = starts[s], starts[s + 1]
-        check = np.searchsorted(CHECKPOINTS, s)
+        check = int(np.searchsorted(CHECKPOINTS, s))
         if s and check < CHECKPOINTS.size and CHECKPOINTS[check] == s:
             some = alive[:n]
             if not _code_flags(
@@ -271,8 +271,9 @@ def _boxes(B: int, grid: tuple[int, ...]) -> Boxes:
 
 @lru_cache(maxsize=4)
 def _rules(prior: Prior) -> Rules:
-    tables = prior.weights, prior.classes, prior.flags, contexts.levels()
-    return *map(np.ascontiguousarray, tables), prior.costs, np.float32(BIT_PRICE)
+    weights, classes = np.ascontiguousarray(prior.weights), np.ascontiguousarray(prior.classes)
+    flags, costs = np.ascontiguousarray(prior.flags), np.ascontiguousarray(prior.costs)
+    return weights, classes, flags, contexts.levels(), costs, np.float32(BIT_PRICE)
 
 
 def _learning(tables: AdaptiveTables) -> Learning:

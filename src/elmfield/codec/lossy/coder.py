@@ -122,15 +122,11 @@ class StreamWriter:
 def _prices() -> NDArray[np.int64]:
     """Return the bits of a symbol by its frequency, times 2^PRICE_BITS."""
     bits = TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
-    return np.rint(bits * (1 << PRICE_BITS)).astype(np.int64)
+    return np.asarray(np.rint(bits * (1 << PRICE_BITS)), np.int64)
 
 
 def _lane_prices(entries: Entries, ends: Places, lanes: int) -> NDArray[np.int64]:
     """Return the prices of the symbols of each lane."""
-    if pays(0):
-        from elmfield.codec.lossy import sample_loops
-
-        return sample_loops.lane_prices(entries, ends, _prices(), lanes)
     prices, total = _prices().take(entries & np.uint32(0xFFFF)), np.zeros(lanes, np.int64)
     for a, b in pairwise([0, *ends.tolist()]):
         whole = b - (b - a) % lanes

@@ -25,8 +25,8 @@ SIZES = {1: (128, 64, 32, 16), 2: (64, 32, 16, 8), 3: (32, 16, 8, 4), 4: (8, 4)}
 """Sizes of boxes by axes; a tile has boxes of one size."""
 SMOOTHING_EFFORT, SIZES_EFFORT = 3, 7
 """Efforts from which on decoded samples are smoothed, and sizes near the one that a rough price
-prefers are tried too. To mix sizes within a tile took 1.5 of the time and saved 0 to 0.6 % of the
-bytes at equal errors, on weather and photographs: it was left out."""
+prefers are tried too. To mix sizes within a tile saved 0 to 0.6 % of the bytes on five pieces of
+weather and the Blue Marble, 1.9 % on a sixth, at PSNRs within 0.1 dB: it was left out."""
 
 
 LOOPS_SHARE = 16

@@ -1,6 +1,6 @@
-"""Compiled loops over samples and modes: smoothing, the last modes worth coding, the entropy coder.
+"""Compiled loops over samples and modes: smoothing, and the last modes worth coding.
 
-They do what `deblock`, `write` and `coder` do by NumPy, to the same result. Imported only once
+They do what `deblock` and `write` do by NumPy, to the same result. Imported only once
 compiled loops pay, because they import the compiler.
 """
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
-from elmfield.codec.ans import Entries
 from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.deblock import PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
 
@@ -55,7 +54,7 @@ def _add_around(x: Ints, out: Ints) -> None:
                 found[k] = 2 * own[k] + one[k] + other[k]
 
 
-def _middle(x: NDArray[np.generic], k: int) -> NDArray[np.generic]:
+def _middle(x: Ints, k: int) -> Ints:
     """Return the view of an array with axis k in the middle of three."""
     return x.reshape(int(np.prod(x.shape[:k])), x.shape[k], -1)
 
@@ -186,8 +185,8 @@ class Moves:
         by_place = np.stack([both[:, deblock.weight_columns(tap)] for tap in TAPS])
         offsets = np.array([offset for offset, *_ in deblock.neighbours(d)], np.int64) @ steps
         n_along = d * len(TAPS)
-        self.levels = np.empty((d + (d > 1), C, len(index), n), np.uint8)
-        self.moves = np.empty(self.levels.shape, np.int32)
+        levels = np.empty((d + (d > 1), C, len(index), n), np.uint8)
+        moves = np.empty(levels.shape, np.int32)
         _find_moves(
             padded.reshape(C, -1),
             index @ steps[:-1] + deblock.REACH * steps.sum(),
@@ -199,10 +198,11 @@ class Moves:
             both[:, -1].copy(),
             offsets[:n_along].reshape(d, len(TAPS)),
             offsets[n_along:],
-            self.levels,
-            self.moves,
+            levels,
+            moves,
         )
-        self.levels, self.moves = (x.reshape(len(x), C, -1) for x in (self.levels, self.moves))
+        self.levels = levels.reshape(len(levels), C, -1)
+        self.moves = moves.reshape(len(levels), C, -1)
 
     def products(self, off: Floats) -> tuple[Floats, Floats]:
         """Return sums of products of moves, (C, levels, levels), and with errors (C, n...)."""
@@ -240,19 +240,3 @@ def find_last(x: Singles, starts: Integers, price: np.float32, first: np.float32
             if so_far[b] > best[b]:
                 best[b], last[b] = so_far[b], s
     return last
-
-
-# --- the entropy coder ----------------------------------------------------------------------------
-
-
-@compiled
-def lane_prices(entries: Entries, ends: Integers, prices: Integers, lanes: int) -> Integers:
-    """Return the price of the symbols of each lane; batches end at `ends`."""
-    out, first = np.zeros(lanes, np.int64), 0
-    for k in range(ends.size):
-        lane = 0
-        for i in range(first, ends[k]):
-            out[lane] += prices[entries[i] & np.uint32(0xFFFF)]
-            lane = lane + 1 if lane + 1 < lanes else 0
-        first = ends[k]
-    return out
