@@ -31,6 +31,30 @@ def test_the_gpu_agrees_with_the_host(settings, dtype, tolerance, rng):
         np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=0, atol=tolerance * scale)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [ef.smooth(), ef.oriented(), ef.smooth(denoise=0.3), ef.paper(cell=16, width=64, ridge=0.3)],
+    ids=str,
+)
+def test_deviations_stay_on_the_gpu(settings, rng):
+    values, x = rng.standard_normal((40, 36)).cumsum(0), inside(rng, (40, 36), 16)
+    host, there = ef.fit(values, settings), ef.fit(values, settings, device="cuda")
+    for ask in (
+        lambda f: f.std(x),
+        lambda f: f.std(x, quantity="gradient"),
+        lambda f: f.covariance(x),
+        lambda f: f.draw(2, x, seed=1),
+        lambda f: f.draw(1, seed=1)[0](x),
+        lambda f: f.resize((20, 30), quantity="std"),
+        lambda f: f.means([2, 6], [3, 8], quantity="std"),
+        lambda f: f.means(mask=np.ones(f.shape, bool), quantity="std"),
+    ):
+        found, expected = ask(there), ask(host)
+        assert found.is_cuda
+        near = {"rtol": 1e-3, "atol": 1e-4 * np.abs(expected).max()}
+        np.testing.assert_allclose(found.cpu().numpy(), expected, **near)
+
+
 def test_missing_samples_on_the_gpu(rng):
     values = rng.standard_normal((40, 40))
     values[rng.random((40, 40)) < 0.2] = np.nan

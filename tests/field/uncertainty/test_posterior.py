@@ -389,13 +389,69 @@ def test_plot_draws_a_band():
     pyplot.close("all")
 
 
-def test_results_live_where_the_field_lives():
+ASKS = {
+    "std": lambda f, x: f.std(x),
+    "gradient": lambda f, x: f.std(x, quantity="gradient"),
+    "laplacian": lambda f, x: f.std(x, quantity="laplacian"),
+    "covariance": lambda f, x: f.covariance(x),
+    "draw": lambda f, x: f.draw(2, x, seed=1),
+    "drawn field": lambda f, x: f.draw(1, seed=1)[0](x),
+    "grid": lambda f, x: f.grid([2.3, 4.0], [4.2], quantity="std"),
+    "resize": lambda f, x: f.resize((9, 8), quantity="std"),
+    "means": lambda f, x: f.means([2, 6], [3, 8], quantity="std"),
+    "integral": lambda f, x: f.integral([2, 3], [6, 8], quantity="std"),
+    "mask": lambda f, x: f.means(mask=np.ones(f.shape, bool), quantity="std"),
+}
+TENSOR_FITS = {
+    "smooth": lambda y: ef.fit(y),
+    "oriented": lambda y: ef.fit(y, ef.oriented()),
+    "noise": lambda y: ef.fit(y, ef.smooth(denoise=0.3)),
+    "dense": lambda y: ef.fit(y, ef.paper(width=40, cell=16, ridge=0.3)),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("fit", TENSOR_FITS)
+def test_results_live_where_the_field_lives(fit, ask):
     torch = pytest.importorskip("torch")
-    field = FIELDS["smooth"].to("cpu")
-    x = torch.as_tensor(inside(FIELDS["smooth"], 3))
-    assert isinstance(field.std(x), torch.Tensor)
-    assert np.allclose(field.std(x).numpy(), FIELDS["smooth"].std(x.numpy()))
-    assert isinstance(field.draw(2, x), torch.Tensor)
+    y, x = rough((24, 20), 2.0, seed=8), np.array([[3.3, 4.4], [10.1, 17.7]])
+    expected = np.asarray(ASKS[ask](TENSOR_FITS[fit](y), x))
+    found = ASKS[ask](TENSOR_FITS[fit](torch.as_tensor(y)), torch.as_tensor(x))
+    assert isinstance(found, torch.Tensor)
+    assert found.shape == expected.shape
+    close = {"rtol": 1e-4, "atol": 1e-6 * np.abs(expected).max()}
+    assert np.allclose(found.numpy(), expected, **close)
+
+
+@pytest.mark.parametrize("level", [True, 0.5])
+def test_noise_left_differs_from_place_to_place(level):
+    # Flat on one side, rough on the other. Where it is flat the mean of all counts for a part.
+    rng = np.random.default_rng(4)
+    clean = np.where(np.arange(96) < 48, 0.0, 3 * rough((96, 96), 1.0, seed=9))
+    field = ef.fit(clean + 0.5 * rng.standard_normal(clean.shape), ef.smooth(denoise=level))
+    s = field.grid(*map(np.arange, clean.shape), quantity="std")
+    error = np.abs(field.samples() - clean)
+    for part in (np.s_[:, 4:40], np.s_[:, 56:92]):
+        assert 0.75 < np.sqrt(np.mean(s[part] ** 2) / np.mean(error[part] ** 2)) < 2.6
+        assert np.mean(error[part] < 1.645 * s[part]) > 0.8
+    assert s[:, 4:40].mean() < 0.6 * s[:, 56:92].mean()
+
+
+def test_noise_left_of_parts_and_channels():
+    y = np.stack([rough((40, 36), 2.0, seed=k) for k in range(2)], axis=-1)
+    field = ef.fit(y, ef.smooth(denoise=[0.2, 0.4]), channel_axis=-1)
+    x = np.array([[20.3, 12.1], [25.5, 30.2]])
+    assert np.allclose(field.crop([10, 5], [30, 32]).std(x), field.std(x))
+    assert np.allclose(field[1].std(x), field.std(x)[:, 1])
+
+
+def test_fields_drawn_from_dense_layers_spread_as_their_std():
+    field = ef.fit(rough((30, 26), 2.0, seed=8), ef.paper(width=40, cell=16, ridge=0.3))
+    x = np.random.default_rng(1).uniform(2, 22, (100, 2))
+    values = np.array([f(x) for f in field.draw(300, seed=1)])
+    assert np.median(values.std(axis=0) / field.std(x)) == pytest.approx(1, abs=0.06)
+    # Drawn fields are smooth between three places a sample, where the layer bends more.
+    assert np.median(np.abs((values.mean(axis=0) - field(x)) / field.std(x))) < 0.2
 
 
 def test_dense_layers_are_bayesian_regression():

@@ -18,6 +18,7 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.field.coordinates.labels import Labels
+from elmfield.field.uncertainty.error_parts import ErrorParts, LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS, Neighbours
 from elmfield.field.uncertainty.posterior import covariance_at_points
@@ -79,16 +80,21 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
 
     _check(n)
     d, post, blended, k = len(model.shape), model.posterior, model.blended, model.channel_axis
-    part, observed = post.inner, model.observed is not None
-    every = blended.is_scattered or observed
+    part = post.inner
+    every = blended.is_scattered or isinstance(part, ErrorParts)
     low, high = ((0,) * d, model.shape) if every else blended.needed
     sizes = [b - a for a, b in zip(low, high)]
-    steps = [REFINEMENT if j in post.wide and not observed else 1 for j in range(d)]
+    fine = REFINEMENT if model.observed is None else 1
+    steps = [fine if j in post.wide else 1 for j in range(d)]
     index = [a + (np.arange(m * r) + 0.5) / r - 0.5 for a, m, r in zip(low, sizes, steps)]
     mean = np.asarray(to_numpy(blended.on_grid(index)), np.float64)
     x = post.own(np.stack(np.meshgrid(*index, indexing="ij"), axis=-1).reshape(-1, d))
     if isinstance(part, Lattice | Neighbours):
         off = Waves(part, [sizes[j] for j in post.wide]).draw(x, n, mean.shape[-1], seed)
+    elif isinstance(part, LayerErrors):
+        half, rng = part.half(x), np.random.default_rng(seed)
+        off = half @ rng.standard_normal((half.shape[1], n * mean.shape[-1]))
+        off = np.moveaxis(off.reshape(len(x), n, -1), 0, 1)
     else:
         _check(n, len(x))
         off = _correlated(post.covariance(x), n, seed)

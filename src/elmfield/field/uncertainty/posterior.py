@@ -424,7 +424,7 @@ def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> 
     return abs(volume) * (found[0] if model.channel_axis is None else found)
 
 
-def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, Array]:
+def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, float]:
     """Standard deviation of the integral over what a mask selects, and the volume that counts."""
     edges, volume = cells_of_mask(model, mask)
     places = np.stack(
@@ -435,5 +435,4 @@ def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
         volume = volume * ~gone[tuple(np.rint(np.moveaxis(places, -1, 0)).astype(int))]
     found = model.posterior.sum_variance(places[volume > 0], volume[volume > 0])
     total = deviations(model, found[None])[0, ...]
-    count = move(np.asarray(volume.sum()), model.offset)
-    return (total[0] if model.channel_axis is None else total), count
+    return (total[0] if model.channel_axis is None else total), float(volume.sum())
