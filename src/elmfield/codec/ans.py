@@ -171,7 +171,7 @@ class AdaptiveTables:
             from elmfield.codec import kernels
 
             arrays = self.seen, self.counts, self.fresh, tables.entries, tables.slots
-            kernels.learn(*arrays, np.array([self.weight, self.limit, tables.bits]))
+            kernels.learn(*arrays, (self.weight, self.limit, tables.bits))
             return
         self.seen *= self.weight
         self.counts += self.seen

@@ -15,8 +15,8 @@ from elmfield.codec import ans
 from elmfield.codec.ans import Entries, Loop, Symbols
 from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
 
-LOOPS: tuple[Loop, ...] = ans.read_symbols, ans.write_symbols
-IN_TURN = {loop: compiled(loop) for loop in LOOPS}
+read, write = compiled(ans.read_symbols), compiled(ans.write_symbols)
+IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_symbols: write}
 
 
 @compiled
@@ -33,9 +33,9 @@ def learn(
     fresh: Integers,
     entries: Entries,
     slots: Symbols,
-    how: Integers,
+    how: tuple[int, int, int],
 ) -> None:
-    """Run `ans.AdaptiveTables._learn`."""
+    """Run `ans.AdaptiveTables._learn` with its weight, limit and bits."""
     (K, A), (weight, limit, bits) = counts.shape, how
     for k in range(K):
         total, n, largest = 0, 0, 0

@@ -63,7 +63,7 @@ def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found:
     if n[1] >= patience + n[0] // 8:
         n[0] += n[1]
         n[1] = 0
-        kernels.learn(counts, seen, fresh, entries, slots, weight, limit, TABLE_BITS)
+        kernels.learn(seen, counts, fresh, entries, slots, (weight, limit, TABLE_BITS))
     return True
 
 
