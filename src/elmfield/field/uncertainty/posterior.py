@@ -62,7 +62,7 @@ class Evidence:
 
     noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
-    left: Floats | None = None
+    left: Array | None = None
     coding: float | None = None
     observed: bool = False
 
@@ -74,7 +74,9 @@ class Evidence:
             at = np.arange(m + 1) * n // m
             width = np.diff(at).reshape(-1, *(1,) * (left.ndim - 1 - k))
             left = np.add.reduceat(left, at[:-1], axis=k) / width
-        return cls(tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=np.float16(left))
+        return cls(
+            tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=left.astype(np.float16)
+        )
 
     def channels(self, own: slice) -> "Evidence":
         """The same of some channels."""
