@@ -63,11 +63,15 @@ def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> 
 
 
 def _correlated(C: Floats, n: int, seed: int) -> Floats:
-    """Random numbers, (n, m, C), with covariances (m, m, C)."""
+    """Random numbers, (n, m, C), with covariances (m, m, C).
+
+    By the symmetric root of a covariance, the only one that does not depend on signs and on the
+    order of eigenvectors: what is drawn is the same on every machine, to rounding.
+    """
     rng, parts = np.random.default_rng(seed), []
     for c in range(C.shape[2]):
         g, U = np.linalg.eigh(C[..., c])
-        parts.append(rng.standard_normal((n, len(g))) @ (U * np.sqrt(np.maximum(g, 0))).T)
+        parts.append(rng.standard_normal((n, len(g))) @ (U * np.sqrt(np.maximum(g, 0))) @ U.T)
     return np.stack(parts, axis=-1)
 
 

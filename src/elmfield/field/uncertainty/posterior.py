@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmfield._array.backend import move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
@@ -63,7 +62,7 @@ class Evidence:
 
     noise: tuple[float, ...] | None = None
     amplitude: tuple[float, ...] | None = None
-    left: NDArray[np.float16] | None = None
+    left: Array | None = None
     coding: float | None = None
     observed: bool = False
 
