@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec.ans import AdaptiveTables, Decoder, Tables, frequencies, join_tables
+from elmfield.codec.ans import Decoder
+from elmfield.codec.symbol_tables import AdaptiveTables, Tables, frequencies, join_tables
 from elmfield.errors import StoreError
 from oracles import ans as oracle
 

@@ -25,8 +25,6 @@ bits, whatever its size) if others or the tail have a word for its last state, e
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +32,11 @@ from numpy.typing import NDArray
 from elmfield._array import running
 from elmfield._array.typing import Integers
 from elmfield.codec.container import damaged
+from elmfield.codec.symbol_tables import Entries, Symbols, Tables, as_bytes
 from elmfield.errors import StoreError
 
 Words = NDArray[np.uint16]
-Symbols = NDArray[np.uint8]
 Loop = Callable[..., int]
-Entries = NDArray[np.uint32]
-"""``start * 2^16 + freq`` of symbols."""
 
 LOW = 1 << 16
 """The least state of a lane."""
@@ -48,144 +44,6 @@ SCALAR_LANES = 16
 """Up to so many lanes a loop of Python is faster than arrays."""
 
 _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Frequencies of symbols, one row for each class.
-
-    Parameters
-    ----------
-    bits : int
-        Every row sums to ``2^bits``; at most 15, so that a frequency fits 16 bits and a symbol
-        sends at most one word.
-    entries : array of uint32, shape (K, A)
-        ``start * 2^16 + freq`` of every symbol of every class.
-    slots : array of uint8, shape (K, 2^bits)
-        Which symbol owns a slot.
-    """
-
-    bits: int
-    entries: Entries
-    slots: Symbols
-
-    @classmethod
-    def of(cls, freq: NDArray[np.integer], bits: int) -> "Tables":
-        """Return the tables of :func:`frequencies`, (K, A), A at most 256."""
-        freq = np.asarray(freq, np.int64)
-        K, A = freq.shape
-        start = np.cumsum(freq, axis=1) - freq
-        owners = np.tile(np.arange(A, dtype=np.uint8), K)
-        slots = np.repeat(owners, freq.ravel()).reshape(K, 1 << bits)
-        return cls(bits, (start << 16 | freq).astype(np.uint32), slots)
-
-
-def join_tables(tables: Sequence[Tables]) -> Tables:
-    """Return the tables of several streams one after another; all have the same bits."""
-    entries, slots = [t.entries for t in tables], [t.slots for t in tables]
-    return Tables(tables[0].bits, np.concatenate(entries), np.concatenate(slots))
-
-
-def frequencies(counts: NDArray[np.integer], bits: int) -> Integers:
-    """Return frequencies that sum to ``2^bits`` in every row, in proportion to counts, (K, A).
-
-    ``f = [c > 0] + floor(c (2^bits - n) / sum c)`` with n the number of counts above 0, and what is
-    missing to ``2^bits`` is added to the largest count (the first of them). A count of 0 gets no
-    frequency; a row of zeros gives everything to symbol 0.
-    """
-    c = np.asarray(counts, np.int64)
-    total = c.sum(axis=1, keepdims=True)
-    n = np.count_nonzero(c, axis=1)[:, None]
-    f = (c > 0) + c * ((1 << bits) - n) // np.maximum(total, 1)
-    f[np.arange(len(c)), c.argmax(axis=1)] += (1 << bits) - f.sum(axis=1)
-    return np.asarray(f, np.int64)
-
-
-class AdaptiveTables:
-    """Tables that learn from what was coded; both ends do the same integer arithmetic.
-
-    Parameters
-    ----------
-    counts : array of integers, shape (K, A)
-        Initial counts; symbols that may come need at least 1.
-    bits : int
-        Every table sums to ``2^bits``.
-    weight : int
-        What one symbol adds to its count.
-    limit : int
-        A class whose counts sum to more than this has them halved, ``(c + 1) >> 1``.
-    patience : int, optional
-        Learn only once this many symbols, and an eighth of all before, have come; after every
-        batch by default.
-
-    Notes
-    -----
-    A class gets a new table when what was added since its last one is an eighth of its sum or more,
-    so tables are made often at first and rarely later.
-    """
-
-    def __init__(
-        self,
-        counts: NDArray[np.integer],
-        bits: int = 12,
-        *,
-        weight: int = 32,
-        limit: int = 1 << 16,
-        patience: int | None = None,
-    ) -> None:
-        self.counts = np.array(counts, np.int64)
-        self.weight, self.limit, self.patience = weight, limit, patience
-        self.fresh = np.zeros(len(self.counts), np.int64)  # added since the last table
-        self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
-        self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
-        self.tables = Tables.of(frequencies(self.counts, bits), bits)
-
-    def copy(self) -> "AdaptiveTables":
-        """Return tables that learn apart from these."""
-        other, own = copy(self), self.tables
-        other.counts, other.fresh = self.counts.copy(), self.fresh.copy()
-        other.seen, other.n = self.seen.copy(), self.n.copy()
-        other.tables = Tables(own.bits, own.entries.copy(), own.slots.copy())
-        return other
-
-    def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
-        """Learn from a batch that both ends know by now: symbols and their classes."""
-        if running.pays(0):
-            from elmfield.codec import kernels
-
-            kernels.count(as_bytes(classes), as_bytes(symbols), self.seen)
-        else:
-            where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
-            self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
-        self.n[1] += symbols.size
-        if self.patience is None or self.n[1] >= self.patience + self.n[0] // 8:
-            self.n[:] = self.n.sum(), 0
-            self._learn()
-
-    def _learn(self) -> None:
-        tables = self.tables
-        if running.pays(0):
-            from elmfield.codec import kernels
-
-            arrays = self.seen, self.counts, self.fresh, tables.entries, tables.slots
-            kernels.learn(*arrays, (self.weight, self.limit, tables.bits))
-            return
-        self.seen *= self.weight
-        self.counts += self.seen
-        self.fresh += self.seen.sum(axis=1)
-        self.seen[:] = 0
-        sums = self.counts.sum(axis=1)
-        while (large := np.flatnonzero(sums > self.limit)).size:
-            self.counts[large] = (self.counts[large] + 1) >> 1
-            sums[large] = self.counts[large].sum(axis=1)
-        stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
-        if stale.size:
-            new = Tables.of(frequencies(self.counts[stale], tables.bits), tables.bits)
-            tables.entries[stale], tables.slots[stale] = new.entries, new.slots
-            self.fresh[stale] = 0
 
 
 # --- one symbol after another ---------------------------------------------------------------------
@@ -241,11 +99,6 @@ def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], bits: int, at: i
 
         return kernels.IN_TURN[loop](*arrays, bits, at)
     return loop(*(x.data for x in arrays), bits, at)
-
-
-def as_bytes(x: NDArray[np.integer]) -> Symbols:
-    """Return classes or symbols, flat, as compiled loops take them."""
-    return np.ascontiguousarray(x, np.uint8).reshape(-1)
 
 
 # --- encoding -------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import numpy as np
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
-from elmfield.codec.ans import Entries, Loop, Symbols
-from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
+from elmfield.codec.ans import Loop
+from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
+from elmfield.codec.symbol_tables import Entries, Symbols
 
 read, write = compiled(ans.read_symbols), compiled(ans.write_symbols)
 IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_symbols: write}
@@ -35,7 +36,7 @@ def learn(
     slots: Symbols,
     how: tuple[int, int, int],
 ) -> None:
-    """Run `ans.AdaptiveTables._learn` with its weight, limit and bits."""
+    """Run `symbol_tables.AdaptiveTables._learn` with its weight, limit and bits."""
     (K, A), (weight, limit, bits) = counts.shape, how
     for k in range(K):
         total, n, largest = 0, 0, 0

@@ -16,6 +16,7 @@ from elmfield.codec.lossless import plane_model, wavefront
 from elmfield.codec.lossless.frame import Frame, choose_bins, coding_order
 from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, TOKEN_BITS, Model
 from elmfield.codec.lossless.wavefront import BINS, FRACTION, MAX_HALVINGS, Layout, Stencil
+from elmfield.codec.symbol_tables import join_tables
 
 LANE_BITS, LANE_SHARE = 9, 0.006
 """A lane costs about 9 bits; all of them may cost 0.6 % of the stream."""
@@ -262,7 +263,7 @@ class _Wave:
         self.n, self.G, self.B = len(models), layout.n_groups, layout.n_blocks
         words = [section.words for section in sections]
         self.decoder = ans.Decoder(words, layout.n_lanes(sections[0].halvings))
-        self.tables = ans.join_tables([m.tables() for m in models])
+        self.tables = join_tables([m.tables() for m in models])
         firsts = np.cumsum([0] + [len(m.levels) for m in models])[:-1]
         self.classes = np.concatenate([m.classes + a for m, a in zip(models, firsts, strict=True)])
         numbers = np.array([[m.lowest, m.coarse, m.top, m.first] for m in models])

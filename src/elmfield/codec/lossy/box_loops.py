@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Integers
 from elmfield.codec import kernels
-from elmfield.codec.ans import AdaptiveTables, Entries, too_short
+from elmfield.codec.ans import too_short
 from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.coder import BIT_PRICE, TABLE_BITS, Coder
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, Prior, Small
 from elmfield.codec.lossy.transform import modes
+from elmfield.codec.symbol_tables import AdaptiveTables, Entries
 
 Singles = NDArray[np.float32]
 Boxes = tuple[Integers, Integers, Integers, Bools, Integers, int, int]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmfield._array.running import pays
 from elmfield.codec import ans
-from elmfield.codec.ans import AdaptiveTables, Decoder, Entries, Symbols
+from elmfield.codec.ans import Decoder
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.contexts import (
@@ -28,6 +28,7 @@ from elmfield.codec.lossy.contexts import (
     Small,
     load_prior,
 )
+from elmfield.codec.symbol_tables import AdaptiveTables, Entries, Symbols
 
 Array = NDArray[Any]
 

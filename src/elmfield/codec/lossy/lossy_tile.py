@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.ans import AdaptiveTables
 from elmfield.codec.container import LOSSY, Head, damaged
 from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.coder import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.lossy.read import plane_shapes, read_means, read_samples
 from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
+from elmfield.codec.symbol_tables import AdaptiveTables
 
 Values = NDArray[np.generic]
 Mask = NDArray[np.bool_]

@@ -187,8 +187,7 @@ class FactoredRegion:
 
 CELL, CONTEXT = {1: 16, 2: 8, 3: 3}, {1: 4.0, 2: 4.0, 3: 2.0}
 """Cell size, and how far beyond its cell a region looks, in mean sample spacings: 24 samples a
-region on a line, 256 in the plane, 343 in space. In the plane 6 and 3 were four times less accurate
-and no faster; in space 3 and 2.5 half as far off and three times as slow."""
+region on a line, 256 in the plane, 343 in space."""
 
 NOISY_CELL, NOISY_CONTEXT = {1: 64, 2: 16, 3: 4}, {1: 16.0, 2: 8.0, 3: 3.0}
 """The same where noise is taken out: a mean over more samples."""
@@ -204,16 +203,10 @@ HIGHEST_ORDER = 5.0
 """Highest order: r⁹ beside polynomials of degree 4."""
 
 CHOOSING_REGIONS = 12
-"""Regions that settle order and noise for all. With an order for each of 8² blocks, chosen by half
-of the held-out samples, the other half is 2 % better than with the best single order on t2m, 4 %
-worse on t850 and 2 % worse on a DEM."""
+"""Regions that settle order and noise for all; orders of their own do not pay."""
 
-CHOOSING_SAMPLES = 500
-"""Samples of such a region that are used, at most."""
-
-OWN_SAMPLES = 300
-"""Samples by which a region weighs its own amplitude, at most: 2 % worse than 500 where roughness
-differs from place to place, in a quarter of the time."""
+CHOOSING_SAMPLES, OWN_SAMPLES = 500, 300
+"""Samples of such a region that are used, and of one that weighs its own amplitude, at most."""
 
 LARGEST_MISS, ANNOUNCED_MULTIPLICATIONS = 1e-6, 5e12
 """Samples farther than this from the function, in parts of the range, are worth a warning; so is a
