@@ -366,17 +366,15 @@ class Field(AtPoints):
         At its own samples, or as xarray's `interp` has it at `coords`, by dim and in the axes'
         units: numbers drop their axis; 1-D arrays span a grid; DataArrays that share a dim are
         points along it; two-dimensional ones are curvilinear grids. Other axes keep their samples.
+        A DataArray or Dataset as `coords` gives its own, on dims of both (xarray's `interp_like`).
         Components of derivatives lie along dims "direction" and "direction_2". A field of a Dataset
         gives one, and so does `std`. A `method` asks xarray's own `interp` through the samples.
         """
         how = quantity, outside, missing, chunks, bounds, method, kwargs, std, by_dim
+        coords = labelled_arrays.coordinates_like(self.domain.dims, coords)
         return labelled_arrays.interpolate(self.model, by_name("coords", coords), *how)
 
     to_xarray = interp
-
-    def interp_like(self, other: Any, **options: Any) -> Array:
-        """What `interp` gives at the coordinates of a DataArray or Dataset, on dims of both."""
-        return self.interp(labelled_arrays.coordinates_like(self.domain.dims, other), **options)
 
     def plot(
         self, coords: Coords | None = None, *, quantity: str = "value", std: bool = False,

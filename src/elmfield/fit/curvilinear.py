@@ -265,6 +265,9 @@ class Curvilinear(Field):
         **coords_by_name: Any,
     ) -> Any:  # fmt: skip
         """As :meth:`Field.interp`, by the names of the two coordinates or by the field's dims."""
+        given = set(getattr(coords, "coords", ()))
+        names = self.names if set(self.names) <= given else self.domain.dims[-2:]
+        coords = coordinates_like([*self.domain.dims[:-2], *names], coords)
         both = {**by_name("coords", coords), **coords_by_name}
         if not set(both) & set(self.names):
             found = Field(self.model).interp(
@@ -285,12 +288,6 @@ class Curvilinear(Field):
             self.frame.model, both, quantity, ask, directions=self.names,
             units=lambda u: u and multiply_units((u, 1), ("m", -1)),
         )  # fmt: skip
-
-    def interp_like(self, other: Any, **options: Any) -> Any:
-        """As :meth:`Field.interp_like`, by the two coordinates if `other` has both."""
-        others = self.domain.dims[:-2]
-        names = self.names if set(self.names) <= set(other.coords) else self.domain.dims[-2:]
-        return self.interp(coordinates_like([*others, *names], other), **options)
 
     to_xarray = interp
 
@@ -342,7 +339,8 @@ class Curvilinear(Field):
             part(np.nan_to_num(corners), min_coverage=min_coverage) for part in parts
         )
         more = (...,) + (None,) * (means.ndim - whole.ndim)
-        return np.where(whole[more], means / size, np.nan), np.where(whole, covered, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 by 0 where nothing is covered
+            return np.where(whole[more], means / size, np.nan), np.where(whole, covered, 0.0)
 
     def _over_cells(self, missing: Missing) -> list[PolygonMeans]:
         """Integrals of the field times the areas of its cells, and of these."""

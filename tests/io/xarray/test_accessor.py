@@ -68,7 +68,7 @@ def test_a_field_takes_what_xarrays_interp_takes():
     with pytest.raises(ValueError, match="`method` is for values"):
         field.interp(latitude=[45.0], method="linear", quantity="gradient")
     other = xr.DataArray(np.zeros((2, 3)), dims=("latitude", "q"), coords={"latitude": [44.0, 41]})
-    xr.testing.assert_identical(field.interp_like(other), field.interp(latitude=other.latitude))
+    xr.testing.assert_identical(field.interp(other), field.interp(latitude=other.latitude))
 
 
 def test_interp_like():

@@ -194,8 +194,13 @@ def is_nan_outside(kwargs: Attrs | None) -> bool:
     return True
 
 
-def coordinates_like(names: Iterable[object], other: "XArray") -> dict[str, Any]:
-    """Coordinates of something else by those names that it has too; texts are left out."""
+def coordinates_like(names: Iterable[object], other: Any) -> Any:
+    """Coordinates of a labelled array or Dataset by those names that it has too, without texts.
+
+    Anything else comes back as it is.
+    """
+    if not hasattr(other, "coords"):
+        return other
     at = {str(n): other.coords[n] for n in names if n in other.coords}
     return {n: c for n, c in at.items() if c.dtype.kind in "biufmM" or _is_date(c)}
 
