@@ -10,7 +10,7 @@ Other packages use these names only:
 
 Inside, `container` has the bytes that all tiles share, `ans` the entropy coder; `lossless` and
 `lossy` are the two codecs, imported when first used: they are a tenth of the time of
-`import elmfield`. Modules called kernels hold compiled loops.
+`import elmfield`. Modules called kernels or loops are compiled.
 """
 
 import math

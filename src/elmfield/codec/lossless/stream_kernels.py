@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from elmfield._array.running import compiled
 from elmfield._array.typing import Integers
 from elmfield.codec.ans import LOW
+from elmfield.codec.kernels import write
 from elmfield.codec.lossless.plane_coder import Plane, layout_steps
 from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, TOKEN_BITS
 
@@ -48,17 +49,8 @@ def encode(
                     words[at] = x & 0xFFFF
                     x >>= 16
                 states[lane] = x << some | ((z[i] >> low) & ((1 << some) - 1))
-        lane = (end - start) % L
-        for i in range(end - 1, start - 1, -1):
-            lane = (lane if lane else L) - 1
-            entry, x = np.int64(entries[pairs[i]]), states[lane]
-            freq = entry & 0xFFFF
-            if x >> (32 - TOKEN_BITS) >= freq:
-                at -= 1
-                words[at] = x & 0xFFFF
-                x >>= 16
-            quotient = x // freq
-            states[lane] = (quotient << TOKEN_BITS) + x - quotient * freq + (entry >> 16)
+        tokens = entries[pairs[start:end]].astype(np.int64)
+        at = write(states, tokens, words, TOKEN_BITS, at)
     return at
 
 
