@@ -1,9 +1,13 @@
 """The scripts of ``paper/``: each runs, at a toy size, and what is committed is what they give."""
 
+import contextlib
+import importlib
+import io
 import json
-import os
-import subprocess
+import shutil
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,24 +21,37 @@ pytestmark = [
 ]
 
 
-def python(*arguments, **environment):
-    """Run a script as a user does, one thread, and give back what it printed."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | one | environment,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+def imported(name):
+    """A script as a module: in one process, as importing torch takes longer than they do."""
+    if str(PAPER) not in sys.path:
+        sys.path.insert(0, str(PAPER))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(name)
+
+
+def run(*arguments, script="run"):
+    """What `run.py`, or another script, prints when a user gives it these words."""
+    module = imported(script)
+    before, sys.argv, printed = sys.argv, [f"{script}.py", *map(str, arguments)], io.StringIO()
+    main = getattr(module, "main", None) if script in SHARED else None
+    try:
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if main is None:
+                imported("common").main(module.compute, module.draw, script)
+            else:
+                main()
+    finally:
+        sys.argv = before
+    return printed.getvalue()
 
 
 @pytest.fixture(scope="module")
 def toy(data, tmp_path_factory):
     """A folder in which every script has run."""
     folder = tmp_path_factory.mktemp("paper")
-    python(PAPER / "run.py", "--profile", "toy", "--folder", folder)
+    run("--profile", "toy", "--folder", folder)
     return folder
 
 
@@ -77,14 +94,13 @@ def test_the_report_has_both_forms_and_every_part(toy):
 
 
 @pytest.mark.timeout(900)
-def test_without_data_everything_else_is_measured(tmp_path):
+def test_without_data_everything_else_is_measured(tmp_path, monkeypatch):
     empty, nowhere = tmp_path / "empty", "http://127.0.0.1:9"
     empty.mkdir()
-    places = {"ELMFIELD_DATA": str(empty), "ELMFIELD_CACHE": str(tmp_path / "cache")}
-    told = python(
-        PAPER / "run.py", "--profile", "toy", "--folder", tmp_path, "--closed",
-        **places, http_proxy=nowhere, https_proxy=nowhere,
-    )  # fmt: skip
+    places = {"ELMFIELD_DATA": empty, "ELMFIELD_CACHE": tmp_path / "cache"}
+    for name, value in (places | {"http_proxy": nowhere, "https_proxy": nowhere}).items():
+        monkeypatch.setenv(name, str(value))
+    told = run("--profile", "toy", "--folder", tmp_path, "--closed")
     assert "data sets are not at hand; their rows are marked." in told
     assert "  kodim05: " in told
     text = (tmp_path / "REPORT.md").read_text()
@@ -96,24 +112,19 @@ def test_without_data_everything_else_is_measured(tmp_path):
 
 
 def test_a_record_of_other_code_is_marked(tmp_path):
-    code = (
-        "import sys; sys.path[:0] = [{paper!r}]\n"
-        "from pathlib import Path\n"
-        "import report\n"
-        "from common import Run, is_current\n"
-        "run = Run('images', folder=Path({folder!r}))\n"
-        "run.unit('kodim05: ELM-INR', lambda: {{'paper_psnr': 79.0}})\n"
-        "records = report.Records(run.folder)\n"
-        "_, unit = records.get('images', 'kodim05: ELM-INR')\n"
-        "assert is_current(unit) and records.mark(unit) == ''\n"
-        "unit['about']['code'] = '0' * 12\n"
-        "assert records.mark(unit) == '†'\n"
-        "assert report.verdict(78.4, 79.0) == 'reproduced'\n"
-        "assert report.verdict(30.5, 35.8) == 'better (+5.3 dB)'\n"
-        "assert report.verdict(44.2, 36.9) == 'worse (-7.3 dB)'\n"
-        "assert report.verdict(33.7, 40.0, 'stand-in').startswith('not comparable')\n"
-    )
-    python("-c", code.format(paper=str(PAPER), folder=str(tmp_path)))
+    common, report = imported("common"), imported("report")
+    made = common.Run("images", folder=tmp_path)
+    made.unit("kodim05: ELM-INR", lambda: {"paper_psnr": 79.0})
+    records = report.Records(made.folder)
+    _, unit = records.get("images", "kodim05: ELM-INR")
+    assert common.is_current(unit)
+    assert records.mark(unit) == ""
+    unit["about"]["code"] = "0" * 12
+    assert records.mark(unit) == "†"
+    assert report.verdict(78.4, 79.0) == "reproduced"
+    assert report.verdict(30.5, 35.8) == "better (+5.3 dB)"
+    assert report.verdict(44.2, 36.9) == "worse (-7.3 dB)"
+    assert report.verdict(33.7, 40.0, "stand-in").startswith("not comparable")
 
 
 def test_pictures_that_may_not_be_published_are_kept_apart(toy):
@@ -124,66 +135,53 @@ def test_pictures_that_may_not_be_published_are_kept_apart(toy):
 
 
 def test_what_is_recorded_is_not_run_again(toy):
-    again = python(PAPER / "run.py", "co2", "toy", "--profile", "toy", "--folder", toy)
+    again = run("co2", "toy", "--profile", "toy", "--folder", toy)
     assert "[co2] SIREN" not in again  # a unit that is worked on is announced
-    more = python(PAPER / "run.py", "toy", "--profile", "toy", "--folder", toy, "--again")
+    more = run("toy", "--profile", "toy", "--folder", toy, "--again")
     assert "[toy] toy field" in more
 
 
 def test_a_fresh_clone_measures_what_is_recorded_anew(tmp_path):
-    code = (
-        "import sys; sys.path.insert(0, {paper!r})\n"
-        "import shutil; from dataclasses import replace; from pathlib import Path\n"
-        "from common import Run\n"
-        "run = Run('some', folder=Path({folder!r}))\n"
-        "run.unit('one', lambda: {{'x': 1}})\n"
-        "assert run.unit('one', lambda: {{'x': 2}}) == {{'x': 1}}\n"
-        "shutil.rmtree(run.folder / 'kept')\n"
-        "assert replace(run, recorded=True).unit('one', lambda: {{'x': 2}}) == {{'x': 1}}\n"
-        "assert run.unit('one', lambda: {{'x': 2}}) == {{'x': 2}}\n"
-    )
-    python("-c", code.format(paper=str(PAPER), folder=str(tmp_path)))
+    made = imported("common").Run("some", folder=tmp_path)
+    made.unit("one", lambda: {"x": 1})
+    assert made.unit("one", lambda: {"x": 2}) == {"x": 1}
+    shutil.rmtree(made.folder / "kept")
+    assert replace(made, recorded=True).unit("one", lambda: {"x": 2}) == {"x": 1}
+    assert made.unit("one", lambda: {"x": 2}) == {"x": 2}
 
 
 def test_the_whole_search_is_a_unit_for_every_setting(data, tmp_path, monkeypatch):
     monkeypatch.setenv("ALL", "1")
-    python(PAPER / "search.py", "--profile", "toy", "--folder", tmp_path)
+    run("--profile", "toy", "--folder", tmp_path, script="search")
     record = json.loads((tmp_path / "results" / "cpu" / "full_search.json").read_text())
     networks = [u["settings"]["network"] for u in record["units"].values()]
     assert len(networks) == 4 * 2
     assert {(n["hidden"], n["layers"], n["rate"]) for n in networks} == {
         (256, 3, 5e-5), (256, 3, 1e-4),
     }  # fmt: skip
-    assert "[full_search]" not in python(
-        PAPER / "search.py", "--profile", "toy", "--folder", tmp_path
-    )
+    again = run("--profile", "toy", "--folder", tmp_path, script="search")
+    assert "[full_search]" not in again
 
 
 def test_a_run_that_breaks_off_keeps_what_it_had(tmp_path):
-    code = (
-        "import sys; sys.path.insert(0, {paper!r})\n"
-        "from pathlib import Path\n"
-        "from common import Run\n"
-        "run = Run('some', folder=Path({folder!r}))\n"
-        "run.unit('first', lambda: {{'x': 1.5}}, width=3)\n"
-        "try:\n"
-        "    run.unit('second', lambda: 1 / 0)\n"
-        "except ZeroDivisionError: pass\n"
-        "assert run.unit('first', lambda: 1 / 0, width=3) == {{'x': 1.5}}\n"
-        "assert run.unit('first', lambda: {{'x': 2}}, width=4) == {{'x': 2}}\n"
-    )
-    python("-c", code.format(paper=str(PAPER), folder=str(tmp_path)))
+    made = imported("common").Run("some", folder=tmp_path)
+    made.unit("first", lambda: {"x": 1.5}, width=3)
+    with pytest.raises(ZeroDivisionError):
+        made.unit("second", lambda: 1 / 0)
+    assert made.unit("first", lambda: 1 / 0, width=3) == {"x": 1.5}
+    assert made.unit("first", lambda: {"x": 2}, width=4) == {"x": 2}
     record = json.loads((tmp_path / "results" / "cpu" / "some.json").read_text())
     assert list(record["units"]) == ["first"]
 
 
 def test_the_committed_report_is_what_the_records_give():
-    python(PAPER / "report.py", "--check")
+    with pytest.raises(SystemExit) as ended:
+        run("--check", script="report")
+    assert ended.value.code == 0
 
 
-def test_a_script_that_does_not_exist_is_refused():
-    done = subprocess.run(
-        [sys.executable, PAPER / "run.py", "nonsense"], capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "no script ['nonsense']" in done.stderr
+def test_a_script_that_does_not_exist_is_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        run("nonsense")
+    assert ended.value.code == 2
+    assert "no script ['nonsense']" in capsys.readouterr().err
