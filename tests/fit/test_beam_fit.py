@@ -109,11 +109,11 @@ def test_smooth_modes_meet_every_sample_of_any_shape(xp, wavy):
 
 @pytest.mark.slow
 def test_three_dimensions(rng):
-    x = np.linspace(0, 1, 20)
+    x = np.linspace(0, 1, 12)
     values = np.sin(9 * x**2)[:, None, None] * np.cos(3 * x)[:, None] * (1 + x)
-    part = ef.beam(values, cell=5, regions=20)
-    field = ef.fit(values, ef.paper(width=80), partition=part)
-    np.testing.assert_allclose(field.samples(), by_hand(values, part, width=80), atol=1e-9)
+    part = ef.beam(values, cell=4, regions=9)
+    field = ef.fit(values, ef.paper(width=60), partition=part)
+    np.testing.assert_allclose(field.samples(), by_hand(values, part, width=60), atol=1e-9)
     assert float(field.model.residual.sum()) == pytest.approx(
         float(np.sum((field.samples() - values) ** 2)), rel=1e-6
     )

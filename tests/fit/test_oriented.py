@@ -6,7 +6,7 @@ import pytest
 import elmfield as ef
 from support import L_SHAPE, close, host, inside, on_samples, partition
 
-SHAPES = [(1,), (2,), (5,), (22,), (23,), (40,), (6, 1), (7, 7), (20, 33), (8, 9, 10), (7, 7, 7)]
+SHAPES = [(1,), (2,), (5,), (22,), (23,), (40,), (6, 1), (7, 7), (20, 33), (6, 7, 9), (7, 7, 7)]
 
 
 def walk(rng, shape):
@@ -49,7 +49,7 @@ def test_single_precision_meets_its_samples(rng):
 
 
 @pytest.mark.parametrize("order", [0.9, 1.5, 3.0, 8.0])
-@pytest.mark.parametrize("shape", [(5,), (50,), (4, 9), (40, 31), (4, 9, 20)])
+@pytest.mark.parametrize("shape", [(5,), (50,), (4, 9), (40, 31), (4, 7, 9)])
 def test_ramps_are_exact_half_a_sample_beyond_the_ends(shape, order, rng):
     slopes = np.array([2.0, -0.7, 1.3])[: len(shape)]
     ramp = 3 + np.tensordot(slopes, np.indices(shape), 1)
