@@ -13,13 +13,17 @@ from pathlib import Path
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests run side by side, on arrays too small to share among threads. Before NumPy is imported.
+# Tests run side by side, on arrays too small to share among threads. Before NumPy is imported, for
+# processes that are started here; a plugin may have imported it in this one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
 from hypothesis import Phase, settings
+from threadpoolctl import threadpool_limits
+
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")
 
 # The same examples on every machine: a failure is a change of the code, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)

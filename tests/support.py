@@ -3,6 +3,7 @@
 import functools
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -34,6 +35,22 @@ ROUND = [
     (np.cumsum(5 + 5 * np.sin(np.arange(36)) ** 2)[::-1], 360.0),
 ]
 """Coordinates of a periodic axis and its period: even, with a longer last step, falling, uneven."""
+
+
+class Lazy(Mapping):
+    """What functions of no arguments make, by name: each made when it is first asked for."""
+
+    def __init__(self, functions):
+        self._functions = {name: functools.cache(make) for name, make in functions.items()}
+
+    def __getitem__(self, name):
+        return self._functions[name]()
+
+    def __iter__(self):
+        return iter(self._functions)
+
+    def __len__(self):
+        return len(self._functions)
 
 
 def host(x):

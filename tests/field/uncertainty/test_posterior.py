@@ -10,6 +10,7 @@ from elmfield import observe as ob
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior
 from oracles.kriging import krige
+from support import Lazy
 
 RNG = np.random.default_rng(5)
 
@@ -28,34 +29,35 @@ def rough(shape, power, seed=0):
 PICTURE = rough((48, 56), 1.5)
 
 
-def make_fields():
-    """A field of every kind that has a posterior."""
-    gaps = np.where(RNG.uniform(size=PICTURE.shape) < 0.4, np.nan, PICTURE)
-    where = RNG.uniform(0, 30, (400, 2))
-    values = np.sin(where[:, 0] / 3) + 0.1 * RNG.standard_normal(400)
-    box = ((0, 0), (30, 30))
-    return {
-        "smooth": ef.fit(PICTURE),
-        "oriented": ef.fit(PICTURE, ef.oriented()),
-        "gaps": ef.fit(gaps),
-        "denoised": ef.fit(PICTURE, ef.smooth(denoise=True)),
-        "means": ef.fit(PICTURE, samples="means"),
-        "periodic": ef.fit(PICTURE, periodic=(1,)),
-        "channels": ef.fit(np.stack([PICTURE, 3 * PICTURE], -1), channel_axis=-1),
-        "complex": ef.fit(PICTURE + 2j * PICTURE),
-        "coded": ef.fit(PICTURE, ef.smooth(psnr=40)),
-        "narrow": ef.fit(PICTURE.astype(np.float32)),
-        "scattered": ef.fit_points(where, np.sin(where[:, 0] / 3), bounds=box),
-        "noisy scattered": ef.fit_points(where, values, bounds=box, denoise=True),
-        "dense": ef.fit(PICTURE, ef.paper(cell=8, width=32)),
-        "ridge": ef.fit(gaps, ef.paper(cell=8, width=64, ridge=1.0, layers="own")),
-        "smooth dense": ef.fit(PICTURE, ef.smooth(network=ef.paper(width=100).network, cell=8)),
-        "line": ef.fit(rough((200,), 1.5)),
-        "volume": ef.fit(rough((14, 12, 13), 2.0)),
+GAPS = np.where(RNG.uniform(size=PICTURE.shape) < 0.4, np.nan, PICTURE)
+WHERE = RNG.uniform(0, 30, (400, 2))
+NOISY = np.sin(WHERE[:, 0] / 3) + 0.1 * RNG.standard_normal(400)
+BOX = ((0, 0), (30, 30))
+
+FIELDS = Lazy(
+    {
+        "smooth": lambda: ef.fit(PICTURE),
+        "oriented": lambda: ef.fit(PICTURE, ef.oriented()),
+        "gaps": lambda: ef.fit(GAPS),
+        "denoised": lambda: ef.fit(PICTURE, ef.smooth(denoise=True)),
+        "means": lambda: ef.fit(PICTURE, samples="means"),
+        "periodic": lambda: ef.fit(PICTURE, periodic=(1,)),
+        "channels": lambda: ef.fit(np.stack([PICTURE, 3 * PICTURE], -1), channel_axis=-1),
+        "complex": lambda: ef.fit(PICTURE + 2j * PICTURE),
+        "coded": lambda: ef.fit(PICTURE, ef.smooth(psnr=40)),
+        "narrow": lambda: ef.fit(PICTURE.astype(np.float32)),
+        "scattered": lambda: ef.fit_points(WHERE, np.sin(WHERE[:, 0] / 3), bounds=BOX),
+        "noisy scattered": lambda: ef.fit_points(WHERE, NOISY, bounds=BOX, denoise=True),
+        "dense": lambda: ef.fit(PICTURE, ef.paper(cell=8, width=32)),
+        "ridge": lambda: ef.fit(GAPS, ef.paper(cell=8, width=64, ridge=1.0, layers="own")),
+        "smooth dense": lambda: ef.fit(
+            PICTURE, ef.smooth(network=ef.paper(width=100).network, cell=8)
+        ),
+        "line": lambda: ef.fit(rough((200,), 1.5)),
+        "volume": lambda: ef.fit(rough((14, 12, 13), 2.0)),
     }
-
-
-FIELDS = make_fields()
+)
+"""A field of every kind that has a posterior."""
 
 
 def inside(field, n=20, seed=1):
@@ -128,21 +130,23 @@ class TestEveryPosterior:
 
 
 SMALL = PICTURE[:9, :11]
-DRAWN = {
-    "plain": ef.fit(SMALL),
-    "noisy": ef.fit(SMALL, ef.smooth(denoise=0.3 * float(np.std(SMALL)))),
-    "gaps": ef.fit(np.where(RNG.uniform(size=SMALL.shape) < 0.3, np.nan, SMALL)),
-    "periodic": ef.fit(SMALL, periodic=(1,)),
-    "means": ef.fit(SMALL, samples="means"),
-    "channels": ef.fit(np.stack([SMALL, SMALL**2]), channel_axis=0),
-    "complex": ef.fit(SMALL + 1j * SMALL[::-1]),
-    "line": ef.fit(PICTURE[0], coords=[np.linspace(3, 9, 56)]),
-    "narrow": ef.fit(SMALL[:, :1]),
-    "observed": ef.fit_observations(
-        [ob.values(RNG.uniform(0, 6, (20, 2)), RNG.standard_normal(20))], shape=(7, 7)
-    ),
-    "scattered": FIELDS["noisy scattered"].crop([0, 0], [30, 30]),
-}
+SMALL_GAPS = np.where(RNG.uniform(size=SMALL.shape) < 0.3, np.nan, SMALL)
+SOME, VALUES = RNG.uniform(0, 6, (20, 2)), RNG.standard_normal(20)
+DRAWN = Lazy(
+    {
+        "plain": lambda: ef.fit(SMALL),
+        "noisy": lambda: ef.fit(SMALL, ef.smooth(denoise=0.3 * float(np.std(SMALL)))),
+        "gaps": lambda: ef.fit(SMALL_GAPS),
+        "periodic": lambda: ef.fit(SMALL, periodic=(1,)),
+        "means": lambda: ef.fit(SMALL, samples="means"),
+        "channels": lambda: ef.fit(np.stack([SMALL, SMALL**2]), channel_axis=0),
+        "complex": lambda: ef.fit(SMALL + 1j * SMALL[::-1]),
+        "line": lambda: ef.fit(PICTURE[0], coords=[np.linspace(3, 9, 56)]),
+        "narrow": lambda: ef.fit(SMALL[:, :1]),
+        "observed": lambda: ef.fit_observations([ob.values(SOME, VALUES)], shape=(7, 7)),
+        "scattered": lambda: FIELDS["noisy scattered"].crop([0, 0], [30, 30]),
+    }
+)
 
 
 @pytest.mark.parametrize("kind", DRAWN)
