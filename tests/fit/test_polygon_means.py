@@ -5,6 +5,7 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 
 import elmfield as ef
+from elmfield.fit.polygon_means import PolygonMeans
 from support import close
 
 
@@ -194,3 +195,48 @@ def test_slanted_polygons_over_the_border_have_the_mean_of_what_is_covered():
     whole = given.mean(axis=1) @ [2.0, 1.0]
     beyond = np.array([[5 + 1 / 6, 19.5 + 1 / 6], [6.0, 20.0]]) @ [2.0, 1.0]
     close(found, (whole - (1 - covered) * beyond) / covered, 1e-8)
+
+
+def places_looked_at(monkeypatch):
+    """How many places on borders the weights of each batch are made of."""
+    made, rows = [], PolygonMeans._rows
+
+    def counted(self, at, *more):
+        made.append(len(at))
+        return rows(self, at, *more)
+
+    monkeypatch.setattr(PolygonMeans, "_rows", counted)
+    return made
+
+
+def test_weights_are_kept_for_the_next_field_on_the_grid(monkeypatch):
+    rng, made = np.random.default_rng(5), places_looked_at(monkeypatch)
+    cells = quads(*warped(rng, 6, 7, (1.0, 1.0), (17.0, 12.0)))
+    values = rng.normal(size=(2, 19, 14))
+    first = ef.polygon_means(ef.fit(values[0]))(cells)[0]
+    places = sum(made)
+    assert places
+    second = ef.polygon_means(ef.fit(values[1]))(cells)[0]
+    both = ef.polygon_means(ef.fit(values, channel_axis=0))(cells)[0]
+    assert sum(made) == places
+    close(both, np.stack([first, second], axis=-1), 1e-12)
+    ef.polygon_means(ef.fit(values[1], coords=[np.arange(19.0), np.arange(14.0) + 0.1]))(cells)
+    assert sum(made) > places  # another grid
+
+
+def test_a_long_border_does_not_cut_others_into_more_pieces(monkeypatch):
+    made, field = places_looked_at(monkeypatch), ef.fit(np.eye(40))
+    small = (
+        np.array([[2.1, 2.0], [2.3, 2.9], [2.9, 3.0], [2.6, 2.2]]) + np.arange(30)[:, None, None]
+    )
+    ef.polygon_means(field)(small)
+    own = sum(made)
+    ef.polygon_means(field)(np.concatenate([small, [[[0, 0], [0, 39], [39, 39], [39, 0.5]]]]))
+    assert sum(made) < 2 * own + 4 * 40 * 6
+
+
+def test_borders_of_very_uneven_samples_are_splines_that_do_not_overshoot():
+    rng = np.random.default_rng(6)
+    y, x = (np.cumsum(np.exp(rng.uniform(0, np.log(1000), n))) for n in (40, 41))
+    over = ef.polygon_means(ef.fit(rng.normal(size=(40, 41)), coords=[y, x], missing="nan"))
+    assert max(m.k for m in over.splines) < 5

@@ -1,22 +1,26 @@
 """Means of a field over polygons: cells of projected, curvilinear and unstructured grids.
 
 The integral over a polygon is one along its border, ``∬ f dλ dφ = ∮ ∂S/∂φ dφ``, with S the integral
-of f from one corner of the domain on. S is fitted to its values at the borders of the samples'
+of f from one corner of the domain on: a spline through its values at the borders of the samples'
 cells, which the field's own means tell exactly. Two cells count a border that they share once each
-way: whatever the cells, their sum is the integral over all of them.
+way: whatever the cells, their sum is the integral over all of them. An integral is a sum of the
+spline's coefficients; its weights depend on grid and polygons alone, and are kept for the next
+field.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.cache import Recent
 from elmfield._array.checks import numbers, positive
 from elmfield._array.running import runs
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
@@ -24,19 +28,26 @@ from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.fit.encoder import Encoder
+from elmfield.local.bases.spline_modes import spline
 from elmfield.settings import Smooth
 
-NODES = 6
-"""Of Gauss-Legendre on each piece of a border, which is as long as a sample's cell at most."""
+DEGREES, MOST_GROWTH = (5, 3, 1), 64.0
+"""Of the spline that S is, the first that grows no more than so many times between its values."""
+
+NODES = ((0.25, 3), (0.5, 4), (np.inf, 6))
+"""Of Gauss-Legendre on a piece of a border of up to so many cells of samples; none is longer than
+one.
+
+Six are exact for polynomials that the spline is exact for; what fewer leave out of a shorter piece
+is below 1e-9 of the range of the samples."""
 
 WHOLE_SLACK = 1e-6
 """Cells that are covered but for so much are whole: S rounds, and areas are known."""
 
-MOST_PIECES = 64
-"""Pieces that an edge is cut into at most."""
+BATCH_PLACES, KEPT_ENTRIES = 1 << 16, 1 << 24
+"""Places on borders that are looked at together, and weights that are kept: 200 MB."""
 
-BATCH_POINTS = 1 << 18
-"""Places on borders that are looked at together."""
+_kept = Recent[Any, tuple[Any, Floats]]()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,14 +62,17 @@ class PolygonMeans:
         Its two axes, y and x, or latitude and longitude.
     n_values : int
         Numbers at a place: samples of other axes, and channels.
-    total : Field
-        S of each, and then of what samples cover.
+    splines : pair
+        On each of the two axes, one of S at the borders of the samples' cells, which ascend.
+    coefficients : array, shape (n_y, n_x, C)
+        Of S of each, and then of what samples cover.
     """
 
     source: Field
     plane: tuple[int, int]
     n_values: int
-    total: Field = field(repr=False)
+    splines: tuple[Any, Any] = field(repr=False)
+    coefficients: Floats = field(repr=False)
 
     def __call__(self, polygons: Array, *, min_coverage: float = 0.5) -> tuple[Array, Floats]:
         """Means over polygons, and what part of each the samples cover.
@@ -110,15 +124,18 @@ class PolygonMeans:
                 "`polygons` must have at least three corners of two coordinates each, shape "
                 f"(..., v, 2); got {given.shape}."
             )
-        lead = given.shape[:-2]
-        corners = self._closed(given.reshape(-1, *given.shape[-2:]))
-        pieces, leaves = self._pieces(corners), self._leaves(corners)
-        sums, area = np.empty((len(corners), self.total.model.n_channels)), np.empty(len(corners))
-        for own in (np.flatnonzero(~leaves), np.flatnonzero(leaves)):
-            some = self._cut(corners[own]) if leaves[own].any() else corners[own]
-            each = max(1, BATCH_POINTS // (some.shape[1] * pieces * NODES))
-            for i, j in runs(len(own), each):
-                sums[own[i:j]], area[own[i:j]] = self._integrals(some[i:j], pieces)
+        lead, flat = given.shape[:-2], self.coefficients.reshape(-1, self.coefficients.shape[-1])
+        corners = np.ascontiguousarray(given.reshape(-1, *given.shape[-2:]))
+        sums, area = np.empty((len(corners), flat.shape[1])), np.empty(len(corners))
+        around = np.abs(np.diff(corners, axis=1)).sum(axis=1).mean(axis=0) if len(corners) else 0.0
+        places = NODES[-1][1] * (corners.shape[1] + float((around / self._steps).sum()))
+        about = self._turn, self._is_map, *(m.t.tobytes() for m in self.splines)
+        for i, j in runs(len(corners), max(1, int(BATCH_PLACES // places))):
+            key = about, blake2b(corners[i:j].data).digest()
+            if (found := _kept.find(key)) is None:
+                found = self._weights(corners[i:j])
+                _kept.keep(key, found, KEPT_ENTRIES, lambda kept: int(kept[0].nnz))
+            sums[i:j], area[i:j] = found[0] @ flat, found[1]
         return sums.reshape(*lead, -1), area.reshape(lead)
 
     # --- borders -------------------------------------------------------------------------------
@@ -126,6 +143,21 @@ class PolygonMeans:
     @property
     def _turn(self) -> float | None:
         return self.source.domain.axes[self.plane[1]].period
+
+    @property
+    def _is_map(self) -> bool:
+        return self.source.labels.horizontal(self.source.domain.dims) is None
+
+    @property
+    def _steps(self) -> Floats:
+        """Of the samples, on the two axes."""
+        return np.abs([self.source.domain.axes[k].step for k in self.plane])
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
+        """The lower and the upper corner of the domain of S, (2,) each."""
+        ends = np.asarray([(m.t[0], m.t[-1]) for m in self.splines])
+        return ends[:, 0], ends[:, 1]
 
     def _closed(self, corners: Floats) -> Floats:
         """Corners (n, v + 3, 2) that come back to the first; over a pole where they lie around it.
@@ -147,98 +179,117 @@ class PolygonMeans:
             leg[around, 0, 0] = pole[around]
         return np.concatenate([closed, *over_pole, closed[:, :1]], axis=1)
 
-    @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
-        """The lower and the upper corner of the domain of S, (2,) each."""
-        ends = [a.from_index(np.asarray([0.0, a.size - 1.0])) for a in self.total.domain.axes]
-        return np.min(ends, axis=1), np.max(ends, axis=1)
+    def _edges(self, closed: Floats) -> tuple[Integers, Floats, Floats]:
+        """Which polygon each edge is of, and its two ends, (m, 2); cut where it crosses borders.
 
-    def _leaves(self, corners: Floats) -> Array:
-        """Which polygons reach beyond the domain, (n,), or lie in another turn."""
-        low, high = self._ends
-        return ((corners < low) | (corners > high)).any(axis=(1, 2))
-
-    def _cut(self, corners: Floats) -> Floats:
-        """Polygons with further corners where they cross borders: what is integrated jumps there.
-
-        S counts from one end of the domain: without them, a small error of a place were a large one
-        of the mean.
+        What is integrated jumps at the borders of the domain: S does not change any more there, but
+        it counts from one end, so that a small error of a place were a large one of the mean.
         """
-        a, step = corners[:, :-1, None], np.diff(corners, axis=1)[:, :, None]  # (n, v, 1, 2)
-        ends = np.stack(self._ends)[:, None] + np.zeros((2, len(corners), 2))
-        if self._turn is not None:  # those of the nearest turn
-            off = corners[..., 1].mean(axis=1) - ends[..., 1]
-            ends[..., 1] += np.round(off / self._turn) * self._turn
-        with np.errstate(invalid="ignore", divide="ignore"):
-            t = np.stack([(end[:, None, None] - a) / step for end in ends], axis=-1)
-        t = np.nan_to_num(t.reshape(*step.shape[:2], -1), nan=0.0).clip(0, 1)
-        t = np.sort(np.concatenate([np.zeros_like(t[..., :1]), t], axis=-1), axis=-1)
-        more = (a + step * t[..., None]).reshape(len(corners), -1, 2)
-        return np.concatenate([more, corners[:, -1:]], axis=1)
+        a, step = closed[:, :-1, None], np.diff(closed, axis=1)[:, :, None]  # (n, v, 1, 2)
+        low, high = self._ends
+        cuts = np.zeros((*step.shape[:2], 1))
+        if ((closed < low) | (closed > high)).any():
+            ends = np.stack([low, high])[:, None] + np.zeros((2, len(closed), 2))
+            if self._turn is not None:  # those of the nearest turn
+                off = closed[..., 1].mean(axis=1) - ends[..., 1]
+                ends[..., 1] += np.round(off / self._turn) * self._turn
+            with np.errstate(invalid="ignore", divide="ignore"):
+                t = np.stack([(end[:, None, None] - a) / step for end in ends], axis=-1)
+            t = np.nan_to_num(t.reshape(*step.shape[:2], -1), nan=0.0).clip(0, 1)
+            cuts = np.sort(np.concatenate([cuts, t], axis=-1), axis=-1)
+        more = np.concatenate([cuts, np.ones_like(cuts[..., :1])], axis=-1)
+        ends = a + step * more[..., None]
+        edges = np.stack([ends[:, :, :-1], ends[:, :, 1:]])
+        owner, *rest = np.nonzero((edges[0] != edges[1]).any(axis=-1))
+        return owner, *edges[:, owner, *rest]
 
-    def _pieces(self, corners: Floats) -> int:
-        """Pieces of an edge: none longer than a sample's cell, or as many as there may be."""
-        longest = 1.0
-        for j, k in enumerate(self.plane):
-            step = abs(self.source.domain.axes[k].step)
-            longest = max(longest, float(np.abs(np.diff(corners[..., j], axis=1)).max()) / step)
-        return min(MOST_PIECES, math.ceil(longest))
-
-    def _integrals(self, corners: Floats, pieces: int) -> tuple[Floats, Floats]:
-        """Integrals (n, C) of S's channels over polygons, and areas (n,), both of one sign.
+    def _weights(self, corners: Floats) -> tuple[Any, Floats]:
+        """Integrals of polygons as sums of coefficients, sparse (n, n_y n_x); and areas (n,).
 
         Along an edge ``∫ ∂S/∂φ dφ`` is also what S rises by less ``∫ ∂S/∂λ dλ``: the one that has
         less to integrate is taken, and along an axis neither is left. Beyond the domain S does not
-        change any more; its gradient there is left out.
+        change any more; its derivative there is left out.
         """
-        t, w = _nodes(pieces)
-        a, b = corners[:, :-1, None], corners[:, 1:, None]
-        at, run = a + (b - a) * t[:, None], (b - a) * w[:, None]  # (n, v, nodes, 2)
-        is_map = self.source.labels.horizontal(self.source.domain.dims) is None
-        scale = np.ones(()) if is_map else cosine(at[..., 0])
-        area = (at[..., 1] * run[..., 0] * scale).sum(axis=(1, 2))
-        steps = [abs(self.source.domain.axes[k].step) for k in self.plane]
-        size = np.abs((b - a)[:, :, 0] / steps)  # (n, v, 2)
-        steep = size[..., 0] > size[..., 1]
-        place, turns, inside = self._inside(at)
-        run = run * inside
-        S = self._function(place, turns, "gradient")  # (n, v, nodes, C, 2)
-        along = np.where(
-            steep[..., None, None], -S[..., 1] * run[..., 1:], S[..., 0] * run[..., :1]
-        )
-        ends, turns, _ = self._inside(corners)
-        rise = np.diff(self._function(ends, turns, "value"), axis=1)
-        return along.sum(axis=(1, 2)) + (rise * steep[..., None]).sum(axis=1), area
+        owner, a, b = self._edges(self._closed(corners))
+        wide = np.abs(b - a) / self._steps
+        steep = wide[:, 0] > wide[:, 1]
+        n = np.maximum(np.ceil(wide.max(axis=1)), 1).astype(np.int64)  # pieces of each edge
+        edge = np.repeat(np.arange(len(n)), n)
+        start = (np.arange(len(edge)) - np.repeat(np.cumsum(n) - n, n)) / n[edge]
+        size = wide.max(axis=1)[edge] / n[edge]
+        n_polygons, area = len(corners), np.zeros(len(corners))
+        rises = np.flatnonzero(steep)
+        weights = self._rows(b[rises], np.ones(len(rises)), owner[rises], n_polygons)
+        weights -= self._rows(a[rises], np.ones(len(rises)), owner[rises], n_polygons)
+        shortest = -1.0
+        for longest, nodes in NODES:
+            t, w = np.polynomial.legendre.leggauss(nodes)
+            own = np.flatnonzero((size > shortest) & (size <= longest))
+            e, shortest = edge[own, None], longest
+            at = a[e] + (b - a)[e] * (start[own, None] + (t + 1) / 2 / n[e])[..., None]
+            run = (b - a)[e] * (w / 2 / n[e])[..., None]  # (pieces, nodes, 2)
+            scale = np.ones(()) if self._is_map else cosine(at[..., 0])
+            area += np.bincount(owner[e[:, 0]], (at[..., 1] * run[..., 0] * scale).sum(axis=1),
+                                minlength=n_polygons)  # fmt: skip
+            for k, sign, some in ((0, 1, ~steep), (1, -1, steep)):
+                place, by = at[some[e[:, 0]]], sign * run[some[e[:, 0]]][..., k]
+                of = np.repeat(owner[e[some[e[:, 0]], 0]], nodes)
+                weights += self._rows(place.reshape(-1, 2), by.reshape(-1), of, n_polygons, k)
+        return weights, area
 
-    def _inside(self, at: Floats) -> tuple[Floats, Floats, Array]:
-        """Places moved into the domain of S, whole turns that they lay off, and what was inside."""
+    def _rows(
+        self, at: Floats, by: Floats, owner: Integers, n: int, along: int | None = None
+    ) -> Any:
+        """Sums (n, n_y n_x) of S, or of its derivative along an axis, at places, so many times."""
+        from scipy.sparse import csr_array  # 0.1 s, for these alone
+
         low, high = self._ends
-        turns: Floats = np.zeros(at.shape[:-1])
-        if self._turn is not None:
-            turns = np.asarray(np.floor((at[..., 1] - low[1]) / self._turn))
+        if self._turn is not None:  # each turn adds what S is at its end
+            turns = np.floor((at[:, 1] - low[1]) / self._turn)
             at = at - np.stack([0 * turns, turns * self._turn], axis=-1)
-        return np.clip(at, low, high), turns, (at >= low) & (at <= high)
+            if along != 1 and (off := np.flatnonzero(turns)).size:
+                end = np.stack([at[off, 0], np.full(len(off), high[1])], axis=-1)
+                at, owner = np.concatenate([at, end]), np.concatenate([owner, owner[off]])
+                by = np.concatenate([by, by[off] * turns[off]])
+        if along is not None:
+            by = by * ((at >= low) & (at <= high))[:, along]
+        bases = (
+            _basis(m, c, along == k)
+            for k, (m, c) in enumerate(zip(self.splines, np.clip(at, low, high).T))
+        )
+        (iy, wy), (ix, wx) = bases
+        columns = iy[:, :, None] * self.coefficients.shape[1] + ix[:, None]
+        size = self.coefficients.shape[0] * self.coefficients.shape[1]
+        data = (by[:, None] * wy)[:, :, None] * wx[:, None]
+        ends = np.arange(len(at) + 1) * (wy.shape[1] * wx.shape[1])
+        each = csr_array((data.reshape(-1), columns.reshape(-1), ends), shape=(len(at), size))
+        count = np.arange(len(at))
+        return csr_array((np.ones(len(at)), (owner, count)), shape=(n, len(at))) @ each
 
-    def _function(self, place: Floats, turns: Floats, quantity: str) -> Floats:
-        """S, or its gradient, at places so many turns further: (..., C) or (..., C, 2)."""
-        ask = self.total if quantity == "value" else self.total.gradient
-        found = np.asarray(ask(place, outside="nearest"))
-        if np.any(turns):
-            end = place.copy()
-            end[..., 1] = self._ends[1][1]
-            more = np.asarray(ask(end, outside="nearest"))
-            if quantity != "value":
-                more[..., 1] = 0
-            found = found + turns.reshape(*turns.shape, *(1,) * (more.ndim - turns.ndim)) * more
-        return found
+
+def _basis(made: Any, x: Floats, is_slope: bool) -> tuple[Integers, Floats]:
+    """Numbers and values (n, k + 1) of the functions of a spline at places, or their slopes."""
+    t, k = made.t, made.k
+    i = np.clip(np.searchsorted(t, x, side="right") - 1, k, len(t) - k - 2)[:, None]
+    values = np.ones((len(x), 1))
+    for degree in range(1, k + 1):  # by de Boor's recursion
+        left, right = t[i + np.arange(1 - degree, 1)], t[i + np.arange(1, degree + 1)]
+        q = values / (right - left)
+        slopes = is_slope and degree == k
+        rise, fall = (k, -k) if slopes else (x[:, None] - left, right - x[:, None])
+        values = np.pad(q * rise, ((0, 0), (1, 0))) + np.pad(q * fall, ((0, 0), (0, 1)))
+    return i + np.arange(-k, 1), values
 
 
-@lru_cache(maxsize=32)
-def _nodes(pieces: int) -> tuple[Floats, Floats]:
-    """Nodes and weights between 0 and 1 of Gauss-Legendre on so many equal pieces."""
-    x, w = np.polynomial.legendre.leggauss(NODES)
-    t = (np.arange(pieces)[:, None] + (x + 1) / 2) / pieces
-    return t.reshape(-1), np.tile(w / (2 * pieces), pieces)
+def _spline(edges: Floats, values: Floats) -> Any:
+    """The spline through values (n, ...) at edges, of the highest degree that they suit."""
+    sides, each = np.diff(edges), np.eye(len(edges))
+    is_even = np.ptp(sides) < 1e-6 * sides.mean()
+    for degree in DEGREES:
+        middle = np.abs(spline(edges, each, degree)(edges[1:] - sides / 2)) if not is_even else each
+        if middle.sum(axis=1).max() <= MOST_GROWTH:
+            break
+    return spline(edges, values, degree)
 
 
 def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
@@ -273,9 +324,12 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
     whole = np.concatenate([np.nan_to_num(values) * share * area, share * area], axis=-1)
     total = np.zeros((whole.shape[0] + 1, whole.shape[1] + 1, whole.shape[2]))
     total[1:, 1:] = whole.cumsum(axis=0).cumsum(axis=1)
-    axes = [Axis.through(name, e) for name, e in zip("yx", edges)]
-    made = spline_encoder(total.shape, axes)(total)
-    return PolygonMeans(source=of, plane=plane, n_values=values.shape[-1], total=made)
+    first = _spline(edges[0], total)
+    second = _spline(edges[1], np.moveaxis(first.c, 1, 0))
+    return PolygonMeans(
+        source=of, plane=plane, n_values=values.shape[-1], splines=(first, second),
+        coefficients=np.moveaxis(second.c, 0, 1),
+    )  # fmt: skip
 
 
 def spline_encoder(shape: tuple[int, ...], axes: Sequence[Axis], order: float = 3.0) -> Encoder:
