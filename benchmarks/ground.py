@@ -309,10 +309,15 @@ def conserved():
 
 
 def fine():
-    """Averaged over 2 × 2 and 4 × 4 cells and brought back: rms against the original."""
+    """Averaged over 2 × 2 and 4 × 4 cells and brought back: rms against the original.
+
+    `aim` is what a study before this library measured by means: of t2m on another day.
+    """
     rows = []
-    for name in ("era5-winter", "era5-spring", "era5-summer"):
-        values = np.asarray(datasets.load(name), np.float64)[100:600, 200:900]
+    aims = {"t850": (0.118, 0.328), "dem": (0.63, 1.46)}
+    for name in ("era5-winter", "era5-spring", "era5-summer", *aims):
+        values = np.asarray(datasets.load(name), np.float64).squeeze()
+        values = values if name == "dem" else values[100:600, 200:900]
         for k in (2, 4):
             n, m = (s // k * k for s in values.shape)
             whole = values[:n, :m]
@@ -328,6 +333,7 @@ def fine():
                 "data": name,
                 "factor": k,
                 "n_inner": int(np.prod([s.stop - s.start for s in inner])),
+                "aim": aims.get(name, (0.292, 0.617))[k // 4],
             }
             for method in ("linear", "cubic"):
                 found = da.interp(y=at[0], x=at[1], method=method).values
@@ -350,7 +356,12 @@ def fine():
 
 
 def maps():
-    """The globe, and Europe, on maps: beside rasterio's warp of the same array."""
+    """The globe, and Europe, on maps: beside rasterio's warp of the same array.
+
+    XSCALE and YSCALE keep GDAL's kernels one sample wide. By itself it widens them by one factor
+    for the whole map, from the sizes of both windows: where the globe goes to a polar map, by five
+    along longitudes, also where nothing shrinks (0.75 K off, with 1 as below 0.12).
+    """
     from rasterio.transform import from_origin
     from rasterio.warp import Resampling, reproject
 
@@ -373,6 +384,7 @@ def maps():
             reproject(
                 rolled, theirs, src_transform=own, src_crs="EPSG:4326", dst_transform=to,
                 dst_crs=crs, resampling=Resampling[name], src_nodata=np.nan, dst_nodata=np.nan,
+                XSCALE=1, YSCALE=1,
             )  # fmt: skip
             both = np.isfinite(theirs) & np.isfinite(ours.values)
             row[name] = np.sqrt(np.mean((ours.values - theirs)[both] ** 2))
