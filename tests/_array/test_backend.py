@@ -133,3 +133,15 @@ def test_a_device_that_is_none(name):
     pytest.importorskip("torch")
     with pytest.raises(ValueError, match="`device`"):
         ef.fit(np.zeros((8, 8)), device=name)
+
+
+def test_labels_are_looked_up_without_computing_values():
+    class Lazy:
+        dims, coords = ("y",), None
+
+        @property
+        def values(self):
+            raise AssertionError("computed")
+
+    assert backend.is_labelled(Lazy())
+    assert not backend.is_labelled(np.eye(2))

@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from inspect import getattr_static
 from typing import Any
 
 import array_api_compat as compat
@@ -55,8 +56,13 @@ def is_dask(x: object) -> bool:
 
 
 def is_labelled(x: object) -> bool:
-    """Whether `x` names its axes and says where its samples lie, as an xarray.DataArray does."""
-    return all(hasattr(x, member) for member in ("dims", "coords", "values"))
+    """Whether `x` names its axes and says where its samples lie, as an xarray.DataArray does.
+
+    Members are looked up, not asked: the values of a Dask array would be computed.
+    """
+    absent = object()
+    members = ("dims", "coords", "values")
+    return all(getattr_static(x, member, absent) is not absent for member in members)
 
 
 def is_numpy(x: Array) -> bool:

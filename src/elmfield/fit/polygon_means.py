@@ -199,9 +199,9 @@ class PolygonMeans:
             cuts = np.sort(np.concatenate([cuts, t], axis=-1), axis=-1)
         more = np.concatenate([cuts, np.ones_like(cuts[..., :1])], axis=-1)
         ends = a + step * more[..., None]
-        edges = np.stack([ends[:, :, :-1], ends[:, :, 1:]])
-        owner, *rest = np.nonzero((edges[0] != edges[1]).any(axis=-1))
-        return owner, *edges[:, owner, *rest]
+        first, last = ends[:, :, :-1], ends[:, :, 1:]
+        is_edge = (first != last).any(axis=-1)
+        return np.nonzero(is_edge)[0], first[is_edge], last[is_edge]
 
     def _weights(self, corners: Floats) -> tuple[Any, Floats]:
         """Integrals of polygons as sums of coefficients, sparse (n, n_y n_x); and areas (n,).

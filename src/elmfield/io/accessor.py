@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from elmfield._array.checks import by_name
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import (
@@ -67,13 +68,13 @@ class ElmAccessor:
         outside: str = "nan",
         quantity: str = "value",
         missing: str | None = None,
-        **by_name: Any,
+        **coords_by_name: Any,
     ) -> Any:
         """Values at other coordinates, as xarray's own `interp` has them.
 
         Parameters
         ----------
-        coords, **by_name
+        coords, **coords_by_name
             Positions by dim, as for :meth:`elmfield.Field.interp`.
         method : optional
             "linear", "cubic" or "quintic" for the order of the fit, 1, 2 or 3; by default the one
@@ -88,7 +89,7 @@ class ElmAccessor:
             As for :meth:`elmfield.Field.interp`; NaN outside by default.
         """
         whole = self._labelled
-        at = {str(k): v for k, v in {**dict(coords or {}), **by_name}.items()}
+        at = {str(k): v for k, v in {**by_name("coords", coords), **coords_by_name}.items()}
         if method is not None and method not in METHODS:
             return whole.interp(at, method, assume_sorted, kwargs)  # type: ignore[arg-type]
         is_nan_outside(kwargs)
@@ -102,11 +103,13 @@ class ElmAccessor:
             if unknown := sorted(set(at) - set(map(str, whole.dims)) - set(map(str, whole.coords))):
                 raise ValueError(f"`coords` names {unknown}, but the dims are {list(whole.dims)}.")
 
-            def one(da: xr.DataArray) -> xr.DataArray:
+            def one(da: xr.DataArray) -> Any:
                 some = {k: v for k, v in at.items() if k in da.dims or k in _places_of(da)}
-                return da.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+                return da.elm.interp(some, method, True, kwargs, **told)
 
-            return _by_variable(whole, at, one)
+            texts = whole[[n for n, da in whole.data_vars.items() if da.dtype.kind not in "biuf"]]
+            texts = texts.interp({k: v for k, v in at.items() if k in texts.dims})
+            return _by_variable(whole, at, one, other=lambda da: texts.get(da.name))
         if whole.chunks is None or quantity != "value" or not set(at) & set(map(str, whole.dims)):
             return self._field(method).interp(at, kwargs=kwargs, **told)
         places = {k: _positions(k, v) for k, v in at.items()}
@@ -159,7 +162,7 @@ class ElmAccessor:
         *,
         missing: str | None = None,
         min_coverage: float = MEAN_MIN_COVER,
-        **by_name: Array,
+        **edges_by_name: Array,
     ) -> xr.DataArray | xr.Dataset:
         """Means over the boxes between edges, given by dim; at the middle of each box.
 
@@ -167,7 +170,7 @@ class ElmAccessor:
         may be a frequency of pandas: ``means(time="MS")`` are those of months. A mean is NaN where
         samples cover less than `min_coverage` of its box.
         """
-        both, whole = {**dict(edges or {}), **by_name}, self._labelled
+        both, whole = {**by_name("edges", edges), **edges_by_name}, self._labelled
         for name, e in both.items():
             if isinstance(e, str):
                 both[name] = _periods_of(whole[name], e)
@@ -183,6 +186,11 @@ class ElmAccessor:
         if not both or set(map(str, both)) - set(names):
             raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
         numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
+        if wrong := [n for n, e in numbers.items() if e.ndim != 1 or len(e) < 2]:
+            shape = numbers[wrong[0]].shape
+            raise ValueError(
+                f"edges on axis {wrong[0]!r} must be at least two, on one line; got shape {shape}."
+            )
         target = TargetGrid(
             axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
         )
@@ -206,14 +214,18 @@ def _by_variable(
     names: Iterable[str],
     make: Callable[[xr.DataArray], Any],
     which: Callable[[Iterable[bool]], bool] = any,
+    other: Callable[[xr.DataArray], Any] = lambda da: None,
 ) -> xr.Dataset:
-    """What is made of each variable of numbers with `any` or `all` of some dims; others as is."""
+    """What is made of each variable of numbers with `any` or `all` of some dims; others as is.
+
+    Texts and dates along these dims have no place elsewhere, unless `other` makes some.
+    """
     parts, names = {}, list(names)
     for name, da in ds.data_vars.items():
         if not which(n in da.dims or n in _places_of(da) for n in names):
             parts[name] = da.copy()
-        elif da.dtype.kind in "biuf":  # what is none of numbers has no place elsewhere
-            parts[name] = make(da).rename(name)
+        elif (made := make(da) if da.dtype.kind in "biuf" else other(da)) is not None:
+            parts[name] = made.rename(name)
     return xr.Dataset(parts, attrs=ds.attrs)
 
 

@@ -342,7 +342,7 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
         variables[name] = VariableLabels(attrs=one.labels.attrs, range=limits or 1.0)
     labels = replace(
         arrays[0].labels, name=None, attrs={}, variables=variables, file_attrs=keepable(ds.attrs),
-        channels=ChannelLabels(name="variable", labels=list(variables)),
+        channels=ChannelLabels(name="variable", labels=list(variables)), crs=crs_of(ds),
     )  # fmt: skip
     values = np.stack([one.values for one in arrays])
     return replace(arrays[0], values=values, channel_axis=0, labels=labels)

@@ -101,6 +101,18 @@ def endless():
     assert np.isfinite(out.values).all()
 
 
+def mapping_of_a_dataset():
+    """A grid mapping that is a variable of a Dataset is that of its other variables."""
+    import pyproj  # not after ecCodes
+
+    about = {k: v for k, v in pyproj.CRS(3035).to_cf().items() if k != "crs_wkt"}
+    at = 1e4 * np.arange(8.0)
+    da = xr.DataArray(np.eye(8), dims=("y", "x"), coords={"y": at, "x": at})
+    da.attrs["grid_mapping"] = "laea"
+    field = ef.fit(xr.Dataset({"v": da, "laea": xr.DataArray(0, attrs=about)}))
+    assert "Lambert Azimuthal Equal Area" in field.labels.crs
+
+
 source()
 for said in ("itself", "crs", *(["CF"] if OTHER else [])):
     target(said)
@@ -109,3 +121,4 @@ globe("EPSG:8857", 17.2440e6, 8.3929e6)  # Equal Earth
 globe("ESRI:54009", 18.0401e6, 9.0200e6)  # Mollweide
 if OTHER:
     endless()
+    mapping_of_a_dataset()

@@ -231,3 +231,24 @@ def test_samples_in_any_order_are_sorted_first():
     close(found, np.array([0.5, 2.5])[:, None] + 2 * y, 1e-12)
     with pytest.raises(ValueError, match="strictly increasing"):
         da.elm.interp(x=[0.5], assume_sorted=True)
+
+
+def test_texts_along_a_dim_are_those_of_the_nearest_as_xarray_has_them():
+    ds = xr.Dataset(
+        {"t": ("x", np.arange(6.0)), "name": ("x", list("abcdef"))}, {"x": np.arange(6.0)}
+    )
+    ours, theirs = ds.elm.interp(x=[1.2, 3.9]), ds.interp(x=[1.2, 3.9])
+    assert set(ours) == set(theirs) == {"t", "name"}
+    assert ours.name.values.tolist() == theirs.name.values.tolist() == ["b", "e"]
+    assert set(ds.elm.means(x=[0.0, 2.0])) == {"t"}
+
+
+@pytest.mark.parametrize("edges", [[2.0], [[1.0, 2.0], [3.0, 4.0]], []])
+def test_edges_are_checked(edges):
+    da = xr.DataArray(np.arange(6.0), dims="x", coords={"x": np.arange(6.0)})
+    with pytest.raises(ValueError, match="edges on axis 'x' must be at least two"):
+        da.elm.means(x=edges)
+    with pytest.raises(TypeError, match="`edges` must be a mapping"):
+        da.elm.means(5)
+    with pytest.raises(TypeError, match="`coords` must be a mapping"):
+        da.elm.interp(5)
