@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.fit.scattered.kernel_regions import KernelRegion
+from elmfield.fit.scattered.kernel_regions import PENALTIES, KernelRegion, likelihoods
 from elmfield.local.bases import Polyharmonic
 from elmfield.local.bases.polyharmonic import degree_of, exponents, kernel, monomials, power_of
 from support import close
@@ -41,6 +41,23 @@ def test_a_region_solves_the_system_as_printed(order, d, rng):
     whole = np.block([[P, K], [np.zeros((q, q)), P.T]])
     expected = np.linalg.solve(whole, np.concatenate([y, np.zeros((q, 2))]))
     close(found, expected, 1e-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 3.0])
+def test_likelihoods_are_those_of_eigenvalues(order, rng):
+    parts, expected = [], []
+    for n in (2, 3, 40, 60):  # regions of different sizes together
+        t, y = rng.uniform(-1, 1, (n, 2)), rng.standard_normal((n, 2))
+        beta, degree = power_of(order), degree_of(order)
+        region = KernelRegion(t, beta, degree, unit=1.5)
+        parts.append(region.tridiagonal(y))
+        U, size, _ = np.linalg.svd(monomials(t, degree))
+        free = U[:, np.count_nonzero(size > 1e-9 * size[0]) :]
+        g, V = np.linalg.eigh(1.5 * free.T @ kernel(t, t, beta) @ free)
+        v, z = g + PENALTIES[:, None], V.T @ free.T @ y
+        squares = np.sum(np.sum(z**2, axis=1) / v, axis=1)
+        expected.append([2 * np.log(v).sum(axis=1), squares, np.full(len(v), 2.0 * len(g))])
+    np.testing.assert_allclose(likelihoods(parts), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -369,6 +369,10 @@ def test_a_calm_part_of_noisy_samples_is_smoothed_more(rng, monkeypatch):
         return shared[0]
 
     monkeypatch.setattr(KernelRegions, "likeliest", kept)
-    monkeypatch.setattr(KernelRegions, "own_penalty", lambda *_, **__: shared[0][1])
+    monkeypatch.setattr(
+        KernelRegions,
+        "own_penalties",
+        lambda self, *_: np.full(len(self.cells.used), shared[0][1]),
+    )
     same = ef.fit_points(x, z, denoise=True)(x[calm])
     assert np.std(own) < 0.8 * np.std(same), (np.std(own), np.std(same))

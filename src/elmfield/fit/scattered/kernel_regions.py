@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from elmfield.fit.scattered.sample_cells import Cells, cut_cells
 from elmfield.local.bases.polyharmonic import (
     Polyharmonic,
     degree_of,
-    kernel,
+    kernel_among,
     monomials,
     n_monomials,
     power_of,
@@ -53,7 +53,7 @@ class KernelRegion:
     @cached_property
     def kernel(self) -> Floats:
         """K, (S, S)."""
-        K = kernel(self.t, self.t, self.power)
+        K = kernel_among(self.t, self.power)
         return np.asarray(K if isinstance(self.root, float) else self.root * K * self.root.T)
 
     @property
@@ -71,18 +71,21 @@ class KernelRegion:
         q = int(np.sum(size > 1e-9 * size[0]))
         return L[:, :q], Rt[:q].T / size[:q]
 
-    @cached_property
-    def rest(self) -> Floats:
-        """The kernel among weights that no polynomial sees, (S, S), and a large number times L Lᵀ.
+    def rest(self) -> tuple[Floats, float]:
+        """The kernel among weights that no polynomial sees, plus a number times L Lᵀ; that number.
 
-        Positive, and what it does to such weights has no part in L.
+        The lower triangle of (S, S), anew each time, so that it may be overwritten. Positive: the
+        number is larger than any eigenvalue of the kernel.
         """
+        from scipy.linalg import blas  # 0.1 s, for scattered samples only
+
         K, (L, _) = self.kernel, self.split
-        KL = K @ L
-        A: Floats = K - L @ KL.T - KL @ L.T + L @ ((L.T @ KL) @ L.T)
-        A = (A + A.T) / 2
-        large = max(2.0 * float(np.trace(A)), 1e-300)  # than any eigenvalue of the kernel
-        return np.asarray(A + large * (L @ L.T))
+        B = K @ L
+        B -= L @ (L.T @ B) / 2  # K - B Lᵀ - L Bᵀ has no part in L
+        large = max(2 * float(np.trace(K) - 2 * np.sum(B * L)), 1e-300)
+        B -= large / 2 * L
+        A = blas.dsyr2k(-1.0, B, L, beta=1.0, c=K.copy().T, lower=1, overwrite_c=1)
+        return np.asarray(A), large
 
     def factor(self, penalty: float = 0.0, *, close: bool = False) -> "FactoredRegion":
         """What solves for coefficients, near samples whose noise has this variance.
@@ -90,43 +93,48 @@ class KernelRegion:
         Where samples are so `close` that their differences are lost in rounding, these are left
         alone: all other samples are met.
         """
-        from scipy.linalg import lapack  # 0.1 s, for scattered samples only
+        from scipy.linalg import lapack
 
-        A = self.rest
-        if penalty:
-            A = A.copy()
-            A[np.diag_indices(len(A))] += penalty / self.unit
-        if not close:
-            L, info = lapack.dpotrf(A, lower=1)
+        A, own = self.rest()[0], penalty / self.unit
+        A[np.diag_indices(len(A))] += own
+        if not close:  # what noise blurs needs no correction for rounding
+            L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=bool(penalty))
             if info == 0:
-                return FactoredRegion(self, A, lambda z: lapack.dpotrs(L, z, lower=1)[0])
+                kept = None if penalty else A
+                return FactoredRegion(self, kept, lambda z: lapack.dpotrs(L, z, lower=1)[0])
+            if penalty:
+                A = self.rest()[0]
+                A[np.diag_indices(len(A))] += own
         g, V = np.linalg.eigh(A)
         q = self.split[0].shape[1]
         largest = g[-1 - q] if len(g) > q else 1.0
-        kept = g > LEAST_EIGENVALUE * max(largest, 1e-300)
-        V, g = V[:, kept], g[kept, None]
+        some = g > LEAST_EIGENVALUE * max(largest, 1e-300)
+        V, g = V[:, some], g[some, None]
         return FactoredRegion(self, A, lambda z: V @ (V.T @ z / g))
 
-    def likelihood(self, y: Floats) -> Floats:
-        """For all PENALTIES λ, (3, ...): Σ log v, Σ z² / v and their number, ``v = g + λ``."""
-        (L, _), C = self.split, y.shape[1]
-        q = L.shape[1]
-        g, V = np.linalg.eigh(self.rest)
-        g, V = np.maximum(g[: len(g) - q] * self.unit, 0), V[:, : len(g) - q]
-        z = V.T @ (self.root * y)
-        v = g + PENALTIES[:, None]
-        logs = C * np.log(v).sum(axis=1)
-        squares = np.sum(np.sum(z**2, axis=1) / v, axis=1)
-        return np.stack([logs, squares, np.full(len(v), float(C * len(g)))])
+    def tridiagonal(self, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """A tridiagonal ``T = Qᵀ rest Q`` in the unit: its diagonals (S,) and (S - 1,); Qᵀ y; L's.
+
+        The last are eigenvalues that belong to polynomials and not to the kernel.
+        """
+        from scipy.linalg import lapack
+
+        (L, _), (A, large), n = self.split, self.rest(), len(self.t)
+        z = self.root * y
+        z = np.asfortranarray(z - L @ (L.T @ z))
+        A, d, e, tau, _ = lapack.dsytrd(A, lower=1, lwork=32 * n, overwrite_a=1)
+        if n > 2:
+            z[1:] = lapack.dormqr("L", "T", A[1:, :-1], tau, z[1:], 64 * z.shape[1])[0]
+        return self.unit * d, self.unit * e, z, np.full(L.shape[1], self.unit * large)
 
     def leave_one_out(self, y: Floats, counted: Floats) -> float:
         """Sum of squared errors when each `counted` sample is predicted from the others."""
-        L, A = self.split[0], self.rest
+        L, (A, _) = self.split[0], self.rest()
         if L.shape[1] == len(A):  # polynomials through anything
             return 0.0
         from scipy.linalg import lapack
 
-        A = A + 1e-13 * float(np.mean(np.diag(A))) * np.eye(len(A))
+        A[np.diag_indices(len(A))] += 1e-13 * float(np.mean(np.diag(A)))
         half, info = lapack.dpotri(lapack.dpotrf(A, lower=1)[0], lower=1)
         if info:
             return math.inf
@@ -137,6 +145,32 @@ class KernelRegion:
         return float(np.sum((inverse @ y / own)[counted] ** 2))
 
 
+def likelihoods(parts: Sequence[tuple[Floats, Floats, Floats, Floats]]) -> Floats:
+    """For regions and all PENALTIES λ, (G, 3, ...): Σ log v, Σ z² / v and their number.
+
+    v are eigenvalues of the kernel, plus λ, and z the samples in its eigenvectors. From the pivots
+    of T + λ, with :meth:`KernelRegion.tridiagonal`, of all regions at once.
+    """
+    sizes, C = np.asarray([len(d) for d, *_ in parts]), parts[0][2].shape[1]
+    d, e = np.ones((2, sizes.max(), len(parts), 1))
+    z = np.zeros((sizes.max(), len(parts), 1, C))
+    for i, (own, off, right, _) in enumerate(parts):
+        d[: len(own), i, 0], e[1 : len(own), i, 0], z[: len(own), i, 0] = own, off, right
+    e[0] = e[sizes[sizes < len(e)], sizes < len(e)] = 0
+    logs = [-np.log(large[:, None] + PENALTIES).sum(axis=0) for *_, large in parts]
+    found = np.stack([logs, 0 * np.asarray(logs)], axis=1)
+    v, u = np.ones((len(parts), len(PENALTIES))), z[0]
+    for k in range(len(d)):
+        ratio = e[k] / v
+        v = np.maximum(d[k] + PENALTIES - e[k] * ratio, PENALTIES)
+        u = z[k] - ratio[..., None] * u
+        found[:, 0] += np.where((k < sizes)[:, None], np.log(v), 0)
+        found[:, 1] += np.sum(u * u, axis=-1) / v
+    found[:, 0] *= C
+    n = np.asarray([float(C * (len(own) - len(large))) for own, _, _, large in parts])
+    return np.concatenate([found, np.broadcast_to(n[:, None, None], found[:, :1].shape)], axis=1)
+
+
 @dataclass(frozen=True, eq=False)
 class FactoredRegion:
     """A region whose system is factored: coefficients of any values, and the way back.
@@ -145,22 +179,25 @@ class FactoredRegion:
     ----------
     region : KernelRegion
         The region.
-    A : array, shape (S, S)
-        What is solved.
+    A : array, shape (S, S), or None
+        What is solved, its lower triangle, to correct for rounding.
     solve : callable
         ``A⁻¹ z``, for z of shape (S, C).
     """
 
     region: KernelRegion
-    A: Floats
+    A: Floats | None
     solve: Callable[[Floats], Floats]
 
     def _inverse(self, z: Floats) -> Floats:
         """``A⁻¹ z`` among weights that no polynomial sees, corrected once for rounding."""
+        from scipy.linalg import blas
+
         P = self.region.split[0]
         z = z - P @ (P.T @ z)
         w = self.solve(z)
-        w = w + self.solve(z - self.A @ w)
+        if self.A is not None:
+            w = w + self.solve(z - blas.dsymm(1.0, self.A, w, lower=1))
         return np.asarray(w - P @ (P.T @ w))
 
     def coefficients(self, y: Floats) -> Floats:
@@ -170,12 +207,12 @@ class FactoredRegion:
         w = self._inverse(y)
         return np.concatenate([R @ (L.T @ (y - K @ w)), root * w])
 
-    def values(self, c: Floats) -> tuple[Floats, Floats]:
-        """The function with coefficients c at the samples, (S, C); about how far it may be off."""
+    def missed(self, c: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """How far coefficients c are from samples y, (S, C), and how far sums may be off."""
         q, K, P = len(self.region.split[1]), self.region.kernel, self.region.polynomials
         p, w, root = c[:q], c[q:] / self.region.root, self.region.root
         terms = np.finfo(np.float64).eps * (np.abs(P) @ np.abs(p) + np.abs(K) @ np.abs(w))
-        return np.asarray((P @ p + K @ w) / root), np.asarray(terms / root)
+        return np.abs((P @ p + K @ w) / root - y), np.asarray(terms / root)
 
     def adjoint(self, g: Floats) -> Floats:
         """What :meth:`coefficients` takes derivatives g, (q + S, C), by coefficients back to."""
@@ -212,7 +249,6 @@ LARGEST_MISS, ANNOUNCED_MULTIPLICATIONS = 1e-6, 5e12
 """Samples farther than this from the function, in parts of the range, are worth a warning; so is a
 fit of more multiplications (a minute or so)."""
 
-Penalty = Callable[[int], float]
 Way = tuple[float, bool]
 """The order of a region, and whether samples too close for rounding are left alone."""
 
@@ -306,11 +342,9 @@ class KernelRegions:
         noise's. Where the noise's level is known values are in its unit, which determines a;
         otherwise a is the likeliest. One λ serves all regions.
         """
-        orders = self.possible(orders)
-        best, found = -np.inf, (orders[0], float(PENALTIES[0]), 1.0)
-        for order in orders:
-            each = partial(self._likelihood, among=CHOOSING_SAMPLES, order=order, level=level)
-            every = spread(each, self._few())
+        best, found = -np.inf, (1.1, float(PENALTIES[0]), 1.0)
+        for order in self.possible(orders):
+            every = self._likelihoods(self._few(), CHOOSING_SAMPLES, order, level)
             logs, squares, n = np.sum(every, axis=0)
             n = np.maximum(n, 1)
             a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
@@ -320,42 +354,49 @@ class KernelRegions:
                 found = (order, float(PENALTIES[i]), float(a[i]))
         return found
 
-    def _likelihood(self, i: int, among: int, order: float, level: Floats | None) -> Floats:
-        """Sums of :meth:`KernelRegion.likelihood` over samples near the centre of region i."""
-        y = self.y[self.cells.used[i]][self._nearest(i, among)]
-        y = y if level is None else y / level
-        return self.region(i, order, among).likelihood(y)
+    def _likelihoods(
+        self, which: Sequence[int], among: int, order: float, level: Floats | None
+    ) -> Floats:
+        """:func:`likelihoods` of samples near the centres of some regions."""
 
-    def own_penalty(
-        self, i: int, order: float, penalty: float, noise: float, level: Floats | None
-    ) -> float:
-        """Variance of the `noise` in the unit that makes the samples of region i likeliest."""
+        def one(i: int) -> tuple[Floats, Floats, Floats, Floats]:
+            y = self.y[self.cells.used[i]][self._nearest(i, among)]
+            return self.region(i, order, among).tridiagonal(y if level is None else y / level)
+
+        return likelihoods(spread(one, which))
+
+    def own_penalties(
+        self, order: float, penalty: float, noise: float, level: Floats | None
+    ) -> Floats:
+        """Variance of the `noise` in the unit that makes the samples of each region likeliest."""
         # Logarithms are normal about that of all regions, with variance 1/2.
-        logs, squares, n = self._likelihood(i, OWN_SAMPLES, order, level)
+        every = self._likelihoods(range(len(self.cells.used)), OWN_SAMPLES, order, level)
+        logs, squares, n = np.moveaxis(every, 1, 0)
         a, apart = noise / PENALTIES, np.log(PENALTIES / penalty)
-        return float(PENALTIES[int(np.argmin(logs + n * np.log(a) + squares / a + 2 * apart**2))])
+        scores = logs + n * np.log(a) + squares / a + 2 * apart**2
+        return np.asarray(PENALTIES[np.argmin(scores, axis=1)])
 
     def solve(
-        self, order: float, penalty: Penalty | None, lower: bool, progress: Progress
+        self, order: float, penalties: Floats | None, lower: bool, progress: Progress
     ) -> "SolvedRegions":
-        """All regions, through their samples, or near them, by the `penalty` of each.
+        """All regions, through their samples, or near them, by the penalty of each.
 
         `lower` lets regions that miss samples take a lower order.
         """
         orders = [s for s in self.possible((*ORDERS, order)) if s < order] if lower else []
         tried = [(s, False) for s in (order, *sorted(orders, reverse=True))]
-        if penalty is None:
+        if penalties is None:
             tried.append((tried[-1][0], True))
         done = [0]
 
         def work(i: int) -> tuple[Way, Floats, Floats, Floats]:
             y, found = self.y[self.cells.used[i]], []
             for way in tried:
-                own = 0.0 if penalty is None else penalty(i)
+                own = 0.0 if penalties is None else float(penalties[i])
                 solved = self.region(i, way[0]).factor(own, close=way[1])
                 c = solved.coefficients(y)
-                values, rounding = solved.values(c)
-                found.append((way, c, np.abs(values - y), rounding))
+                missed = (0 * y, 0 * y) if own else solved.missed(c, y)
+                found.append((way, c, *missed))
                 if found[-1][2].max(initial=0) <= LARGEST_MISS / 10:
                     break
             done[0] += 1

@@ -137,6 +137,13 @@ def kernel(t: Array, nodes: Array, power: float, order: tuple[int, ...] | None =
     return total
 
 
+def kernel_among(t: Floats, power: float) -> Floats:
+    """ψ among places t, (S, d), as :func:`kernel` gives it: (S, S)."""
+    from scipy.spatial.distance import cdist  # 0.1 s, for scattered samples only
+
+    return np.asarray(_differentiated(cdist(t, t, "sqeuclidean"), power, 0))
+
+
 def _differentiated(s: Array, power: float, times: int) -> Array:
     """The kernel of squared distances s, differentiated by s: ``± s^(β/2)``, or with a log."""
     xp = namespace(s)
@@ -147,7 +154,7 @@ def _differentiated(s: Array, power: float, times: int) -> Array:
     for _ in range(times):
         A, B, half = A * half, A + B * half, half - 1
     if has_log or half < 1:
-        s = xp.maximum(s, xp.full_like(s, LEAST_SQUARED_DISTANCE))
+        s = xp.clip(s, min=LEAST_SQUARED_DISTANCE)
     found = _power(s, half)
     return found * (A * xp.log(s) + B) if A else found * B
 
