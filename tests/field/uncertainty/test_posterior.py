@@ -10,7 +10,7 @@ from elmfield import observe as ob
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior
 from oracles.kriging import krige
-from support import Lazy
+from support import Lazy, close
 
 RNG = np.random.default_rng(5)
 
@@ -275,6 +275,24 @@ def test_noisy_points_are_an_exact_process():
     exact = np.diagonal(krige(t, x, 3.0, noise=0.05)[1])
     assert np.allclose(near.variance(x)[:, 0], exact, rtol=0.03)
     assert np.allclose(np.diagonal(near.joint(x)), exact, rtol=0.03)
+
+
+def test_bins_of_noisy_points_are_as_sure_as_their_samples():
+    rng = np.random.default_rng(0)
+    x, at = rng.uniform(0, 24, (600, 2)), rng.uniform(4, 20, (40, 2))
+    every = Neighbours(
+        x=x, y=rng.standard_normal((600, 1)), periods=np.full(2, np.inf), amplitude=np.ones(1),
+        prior=Prior(1.2, np.ones(2)), noise=300.0 / np.repeat([0.5, 1.5], 300),
+    )  # fmt: skip
+    bins = every.binned()
+    assert len(bins.x) < 0.3 * len(x)
+    total = 1 / every.noise
+    close(np.sum(1 / bins.noise), total.sum(), 1e-12)
+    close((bins.y / bins.noise[:, None]).sum(axis=0), total @ every.y, 1e-9)
+    every.__dict__["asked"] = 600
+    close(bins.variance(at) / every.variance(at), 1, 0.1)
+    few = replace(every, noise=1.0)
+    assert few.binned() is few
 
 
 def test_mean_and_integral_are_those_of_the_exact_process():

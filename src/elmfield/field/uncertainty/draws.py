@@ -165,22 +165,24 @@ class Waves:
             o, w = offsets[i:j], weights[i:j]
             square[i:j] = own[0] - 2 * np.einsum("ik,ik->i", w, cell[seats(o)])
             square[i:j] += np.einsum("ik,ikl,il->i", w, both[seats(o[:, :, None] - o[:, None])], w)
-        heard, floor = np.sum(weights**2, axis=1), np.broadcast_to(part.floor, (C,))
-        noise *= np.sum(square) / max(float(np.sum(unit - noise * heard)), 1e-300)
-        square = np.maximum(square + noise * heard, 1e-12 * own[0])[rows, None]
+        heard, floor = np.sum(weights**2 * noise, axis=1), np.broadcast_to(part.floor, (C,))
+        ratio = np.sum(square) / max(float(np.sum(unit - heard)), 1e-300)
+        square = np.maximum(square + ratio * heard, 1e-12 * own[0])[rows, None]
+        blurred = weights * np.sqrt(ratio * noise)
         size = np.sqrt(np.maximum(self.part.variance(x) - floor, 0) / square)
         found, at = np.empty((n * C, len(x))), seats(x)
         for first, last in runs(n * C, max(1, KEPT_NUMBERS // S.size)):
-            values, said = np.empty((2, last - first, S.size))
+            values, said, grain = np.empty((3, last - first, S.size))
             for e in range(last - first):
                 waves = np.sqrt(S) * np.fft.fftn(rng.standard_normal(S.shape))
                 values[e] = np.fft.ifftn(waves).real.reshape(-1)
                 said[e] = np.fft.ifftn(waves * B).real.reshape(-1) if B.ndim else values[e]
-                said[e] += math.sqrt(noise) * rng.standard_normal(S.size)
+                grain[e] = rng.standard_normal(S.size)
             for i, j in runs(len(x), max(1, BATCH_NUMBERS // weights.shape[1])):
-                near, w = seats(x[i:j, None] + offsets[rows[i:j]]), weights[rows[i:j]]
-                told = csr_array((w.ravel(), near.ravel(), np.arange(0, w.size + 1, w.shape[1])))
-                told.resize(j - i, S.size)
-                found[first:last, i:j] = values[:, at[i:j]] - (told @ said.T).T
+                near, ends = seats(x[i:j, None] + offsets[rows[i:j]]).ravel(), weights.shape[1]
+                ends, found[first:last, i:j] = np.arange(0, len(near) + 1, ends), values[:, at[i:j]]
+                for w, samples in ((weights, said), (blurred, grain)):
+                    w = csr_array((w[rows[i:j]].ravel(), near, ends), (j - i, S.size))
+                    found[first:last, i:j] -= (w @ samples.T).T
         drawn = found.reshape(n, C, -1).transpose(0, 2, 1) * size
         return np.asarray(drawn + np.sqrt(floor) * rng.standard_normal(drawn.shape))

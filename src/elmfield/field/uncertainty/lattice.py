@@ -280,16 +280,17 @@ class Lattice:
         """The same on the side below the middle: variances are those of the other side."""
         return -np.abs(self._seats(k, x))
 
-    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, float]:
+    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, Floats]:
         """Offsets (r, k, d) and weights (r, k) of the samples that places x, (n, d), ask.
 
-        Which of these rows each place has, (n,); variances, (r,), and noise per amplitude.
+        Which of these rows each place has, (n,); per amplitude variances, (r,), and noise, (r, k).
         """
         seats = np.stack([self._seats(k, c) for k, c in enumerate(x.T)], axis=1)
         u, rows = np.unique(seats.round(9), axis=0, return_inverse=True)
         t, inverse = self._pattern
         weights = (self.prior.rows(u, t) @ inverse)[:, : len(t)]
-        return t - u[:, None], weights, rows.reshape(-1), self._direct(u, ()), self._noise_ratio
+        noise = np.full_like(weights, self._noise_ratio)
+        return t - u[:, None], weights, rows.reshape(-1), self._direct(u, ()), noise
 
     @cached_property
     def _table(self) -> tuple[Floats, int]:

@@ -161,7 +161,7 @@ class Prior:
         found = np.linalg.solve(M, (b * scale)[..., None])[..., 0] * scale
         return found[:, : t.shape[1]], np.maximum(self.peak(terms) - np.sum(found * b, axis=1), 0)
 
-    def joint(self, x: Floats, t: Floats, noise: float = 0.0) -> Floats:
+    def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
         """Posterior covariances, (n, n), of values at x, (n, d), given samples at t, (S, d)."""
         middle = t.mean(axis=0)
         x, t = x - middle, t - middle
@@ -225,6 +225,10 @@ NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
 COMMON_SHARE = 0.2
 """What the mean of all residuals counts for in a local amplitude, in parts of the near ones."""
 
+BIN_SHARE, LEAST_BINNED = 0.1, 2.0
+"""How much a process may vary within bins of noisy samples, in parts of the noise of their means;
+bins of fewer samples are not worth it."""
+
 FADING = 0.7
 """Samples beyond this part of the farthest one's distance count less."""
 
@@ -247,8 +251,8 @@ class Neighbours:
         Length of each axis that repeats; infinite for others.
     prior : Prior
         Of amplitude 1.
-    noise : float
-        Variance of the samples' noise, in parts of the amplitude's square.
+    noise : float or array, shape (n,)
+        Variance of the noise, of all samples or of each, in parts of the amplitude's square.
     amplitude : array, shape (C,), or None
         Standard deviation of the prior; None for a local one by residuals of left-out samples.
     common, calibration, floor :
@@ -259,7 +263,7 @@ class Neighbours:
     y: Floats = field(repr=False)
     periods: Floats
     prior: Prior
-    noise: float = 0.0
+    noise: Floats | float = 0.0
     amplitude: Floats | None = None
     common: Floats = field(default_factory=lambda: np.ones(1))
     calibration: Calibration = field(default_factory=Calibration)
@@ -297,18 +301,38 @@ class Neighbours:
         z = own / np.maximum(made._local(far[:, 1:], near[:, 1:]), 1e-300)
         return replace(made, calibration=Calibration.of(z.ravel()))
 
+    def binned(self) -> "Neighbours":
+        """The same of means over bins, where the noise hides what lies within these.
+
+        A place then asks a few bins instead of many samples, or of more than it could ask. m
+        samples of a bin have a mean with noise / m, beside which the process may vary within the
+        bin, of edge ``m^(1/d)``, by a share.
+        """
+        ratio, d = float(np.mean(self.noise)), self.x.shape[1]
+        m = (BIN_SHARE * ratio) ** (1 / (1 + self.prior.power / d))
+        if m < LEAST_BINNED:
+            return self
+        x, weights = self._wrapped(self.x), 1 / np.broadcast_to(self.noise, len(self.x))
+        cells = np.floor(x / m ** (1 / d)).astype(np.int64)
+        place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+        total = np.bincount(place, weights)
+        means = [np.bincount(place, weights * c) / total for c in (*x.T, *self.y.T)]
+        both = np.stack(means, axis=1)
+        return replace(self, x=both[:, :d], y=both[:, d:], noise=1 / total)
+
     def evidence_scale(self) -> float:
         """By what the amplitude's square has to be multiplied for left-out samples to fit it.
 
         Of noisy samples: ``mean e² / (s v + noise) = 1``, e errors in amplitudes, v variances.
         """
-        error, unit = self.errors(np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)])
+        which = np.arange(len(self.x))[:: max(1, len(self.x) // PROBES)]
+        error, unit = self.errors(which)
         a = np.ones(1) if self.amplitude is None else np.maximum(self.amplitude, 1e-300)
         squares = np.clip(error / a, -1e100, 1e100) ** 2
         low, high = -4.0, 4.0  # logarithm of s
         for _ in range(40):
             middle = (low + high) / 2
-            z = squares / (math.exp(middle) * unit + self.noise)[:, None]
+            z = squares / (math.exp(middle) * unit + self._noise(which))[:, None]
             low, high = (middle, high) if z.mean() > 1 else (low, middle)
         return math.exp(low)
 
@@ -318,12 +342,12 @@ class Neighbours:
     def asked(self) -> int:
         """Samples that a place asks: of noisy ones several times as many as it averages."""
         k = ASKED.get(self.x.shape[1], 100)
-        if not self.noise:
+        if not np.any(self.noise):
             return k
         few, k = replace(self), max(k, 12 * self.prior.n_free)
         few.__dict__["asked"] = k
         unit = few._ask(self.x[:: max(1, len(self.x) // 64)], (), False)[2]
-        averaged = self.noise / max(float(np.median(unit)), 1e-300)
+        averaged = float(np.mean(self.noise)) / max(float(np.median(unit)), 1e-300)
         return int(np.clip(4 * averaged, k, max(k, MOST_ASKED)))
 
     @cached_property
@@ -341,6 +365,10 @@ class Neighbours:
         period = np.where(wraps, self.periods, 1.0)
         inside = np.where(wraps, (x + 0.5) % period, x)
         return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+
+    def _noise(self, which: Integers) -> Floats:
+        """Variances of the noise of some samples."""
+        return np.asarray(np.broadcast_to(self.noise, len(self.x))[which])
 
     def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
         """Distances and numbers of the k nearest samples, or of all, (n, k)."""
@@ -372,20 +400,21 @@ class Neighbours:
         def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
             i = slice(*ends)
             t = self._seen(x[i, None, :], self.x[which[i]])
-            return prior.weights(t, self.noise + extra[i], terms)
+            return prior.weights(t, self._noise(which[i]) + extra[i], terms)
 
         each = max(1, BATCH_NUMBERS // (which.shape[1] + prior.n_free) ** 2)
         parts = spread(solve, runs(len(x), each))
         weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
         unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
-        if not (terms or without or self.noise):
+        if not (terms or without or np.any(self.noise)):
             unit[far[:, 0] == 0] = 0.0
         return which, weights, unit
 
-    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, float]:
+    def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, Floats]:
         """As of a lattice."""
         which, weights, unit = self._ask(x, (), False)
-        return self._seen(x[:, None], self.x[which]), weights, np.arange(len(x)), unit, self.noise
+        offsets = self._seen(x[:, None], self.x[which])
+        return offsets, weights, np.arange(len(x)), unit, self._noise(which)
 
     # --- residuals of left-out samples ----------------------------------------------------------
 
@@ -439,12 +468,12 @@ class Neighbours:
         used = np.unique(self._nearest(x, self.asked)[1])
         require_small(len(used))
         t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
-        return self.prior.joint(near, t, self.noise)
+        return self.prior.joint(near, t, self._noise(used))
 
     @property
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
-        return (NOISY_BLOCKS if self.noise else BLOCKS).get(self.x.shape[1], 2.0)
+        return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
 
     def pattern(self, low: Floats, high: Floats) -> None:
         """No two boxes are alike."""

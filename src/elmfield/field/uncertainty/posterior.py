@@ -289,7 +289,7 @@ def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
         near = Neighbours(
             x=x, y=np.zeros((len(x), len(units))), periods=periods, amplitude=amplitude,
             prior=Prior(power, np.ones(d)), noise=float(np.mean((noise / amplitude) ** 2)),
-        )  # fmt: skip
+        ).binned()  # fmt: skip
     else:
         at = move(x, blended.like, namespace(blended.like).float64)
         y = np.asarray(to_numpy(blended.partials(at, [(0,) * d])[0]), np.float64)

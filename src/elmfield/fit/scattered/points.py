@@ -8,7 +8,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,11 +169,9 @@ def fit_points(
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
         order, penalty, amplitude = regions.likeliest(orders, level)
         evidence = _evidence(regions, order, penalty, amplitude, level, scale)
-        each = partial(
-            regions.own_penalty, order=order, penalty=penalty,
-            noise=max(penalty * amplitude, 1e-300), level=level,
-        )  # fmt: skip
-        solved = regions.solve(order, each, False, reporter(progress))
+        noise = max(penalty * amplitude, 1e-300)
+        penalties = regions.own_penalties(order, penalty, noise, level)
+        solved = regions.solve(order, penalties, False, reporter(progress))
     else:
         order = regions.suited_order() if auto else regions.possible(orders)[0]
         solved = regions.solve(order, None, auto or d == 1, reporter(progress))
@@ -218,12 +215,13 @@ def _evidence(
     varies less than its increments between neighbours let expect. Of samples with weights the noise
     is that of the mean weight.
     """
+    noise = penalty / (1.0 if regions.weights is None else regions.weights)
     penalty = penalty / (1.0 if regions.weights is None else float(regions.weights.mean()))
     x, d = regions.cells.x, regions.cells.x.shape[1]
     a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
     near = Neighbours(
         x=x, y=regions.y, periods=periods(regions.cells.partition),
-        prior=Prior(power_of(order), np.ones(d)), noise=penalty, amplitude=a,
+        prior=Prior(power_of(order), np.ones(d)), noise=noise, amplitude=a,
     )  # fmt: skip
     local = a * np.sqrt(near.evidence_scale())
     return Evidence(tuple((a * scale * np.sqrt(penalty)).tolist()), tuple((local * scale).tolist()))
