@@ -199,7 +199,7 @@ class Model:
             values = backend.cast(values, self.offset)
         values = values * backend.cast(xp.reshape(self.scale, (-1, *tail)), values)
         if constant:
-            values = values + backend.cast(xp.reshape(self.offset, (-1, *tail)), values)
+            values += backend.cast(xp.reshape(self.offset, (-1, *tail)), values)
             values = output_positions.winners(
                 self.labels.classes, unpremultiply(self.labels.alpha, values)
             )

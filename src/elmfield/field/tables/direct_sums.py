@@ -17,6 +17,7 @@ from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.field.blend.points import Order, arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
+from elmfield.field.tables.polynomials import BLOCK_POINTS
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -35,6 +36,9 @@ DENSE_MIN_POINTS = 24
 
 A million on 512 × 512 samples are 122 and take 0.34 s instead of 0.9; 36 take 0.16 instead of 0.22,
 16 take 0.13 instead of 0.10."""
+
+DENSE_BLOCK_POINTS = 1 << 13
+"""Points that lie densely whose functions of both axes are held at once."""
 
 UNEVEN_MAX_SAMPLES = 2048
 """Samples of an uneven axis up to which there are direct sums."""
@@ -81,68 +85,84 @@ class Direct:
         intervals: a point needs no window there. Points come by run of these intervals, then by
         interval of the second axis: those that one of its cells contributes to follow each other.
         """
-        first, second = self.axes
+        (first, second), cells = self.axes, self.blended.partition.n_cells
         spans, J = [where for where, _ in first.runs()], second.count
         span = np.repeat(np.arange(len(spans)), [where.stop - where.start for where in spans])
-        key = span[first.places(x[:, 0])[0]] * J + second.places(x[:, 1])[0]
+        key = np.empty(len(x), np.int64)
+
+        def find(run: tuple[int, int]) -> None:
+            at = x[slice(*run)]
+            own = span.take(first.places(at[:, 0])[0])
+            own *= J
+            np.add(own, second.places(at[:, 1])[0], out=key[slice(*run)])
+
+        spread(find, runs(len(x), BLOCK_POINTS))
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
-        x = np.asarray(x.take(by, axis=0))
         F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
-        asks = list(_asks(second, self.blended.partition.n_cells[1]))
+        asks = list(_asks(second, cells[1]))
         C, dtype = self.blended.n_channels, F.dtype
-        F = F.astype(np.float64, copy=False).reshape(*self.blended.partition.n_cells, *F.shape[1:])
-        sums = [np.zeros((C, len(x))) for _ in orders]
+        F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
+        out = [np.empty((len(x), C), dtype) for _ in orders]
         widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
-        step = max(1, capacity(self.blended.like) // (8 * len(orders) * max(widths)))
+        room = capacity(self.blended.like) // (8 * len(orders) * max(widths))
+        step = max(1, min(room, DENSE_BLOCK_POINTS))
 
         def work(own: int) -> None:
             where, begin = spans[own], starts[own * J : (own + 1) * J + 1]
-            G = self._along_first(where, F) if begin[0] < begin[-1] else np.zeros(0)
+            mine = by[begin[0] : begin[-1]]
+            if len(mine) == 0:
+                return
+            at = x.take(mine, axis=0)
+            (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(self.axes))
+            total = np.zeros((len(orders), C, len(mine)))
+            local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
+            G, begin = self._along_first(where, F), begin - begin[0]
             for cell, intervals, piece in asks:
-                edges = begin[np.append(intervals, intervals[-1] + 1)]
-                T, low, high = second.pieces.coefficients[piece], int(edges[0]), int(edges[-1])
+                T, edges = (
+                    second.pieces.coefficients[piece],
+                    begin[intervals[0] : intervals[-1] + 2],
+                )
+                low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
-                    add(where, G[:, :, cell], T, edges, low + a, low + b)
+                    some = slice(low + a, low + b)
+                    sub, back = np.argsort(local[some], kind="stable"), np.empty(b - a, np.int64)
+                    back[sub] = np.arange(b - a)
+                    ends = np.cumsum(np.bincount(local[some]))
+                    at = (first, j[some].take(sub), s[some].take(sub))
+                    X = {
+                        o: _in_turn(*at, o, G[cell], ends).take(back, axis=0)
+                        for o in {o for o, _ in orders}
+                    }
+                    at, ends = (second, k[some], r[some]), np.clip(edges[1:] - low - a, 0, b - a)
+                    R = {o: _in_turn(*at, o, T, ends) for o in {o for _, o in orders}}
+                    for into, (o, p) in zip(total, orders):
+                        into[:, some] += np.einsum("mcq,mq->cm", X[o].reshape(b - a, C, -1), R[p])
+            for into, values in zip(out, total):
+                into[mine] = values.T
 
-        def add(where: slice, G: Floats, T: Floats, edges: Integers, a: int, b: int) -> None:
-            (j, s), (k, r) = (p.places(x[a:b, i]) for i, p in enumerate(self.axes))
-            local = j - where.start
-            sub = np.argsort(local.astype(np.min_scalar_type(len(G))), kind="stable")
-            at, ends = (first, j.take(sub), s.take(sub)), np.cumsum(np.bincount(local))
-            X = {o: _in_turn(*at, o, G, ends) for o in {o for o, _ in orders}}
-            at, ends = (second, k, r), np.clip(edges[1:] - a, 0, b - a)
-            R = {o: _in_turn(*at, o, T, ends).take(sub, axis=0) for o in {o for _, o in orders}}
-            sub += a
-            for total, (o, p) in zip(sums, orders):
-                found = np.einsum("mcq,mq->cm", X[o].reshape(b - a, C, -1), R[p])
-                for channel, values in zip(total, found):
-                    channel[sub] += values
-
-        shared = self.blended.groups[0].coefficients.is_shared
-        spread(work, range(len(spans)), None if shared else 1)
-        out = [np.empty((len(x), C), dtype) for _ in orders]
-        for into, total in zip(out, sums):
-            for c, values in enumerate(total):
-                into[by, c] = values
+        spread(work, range(len(spans)))
         return out
 
     def _along_first(self, where: slice, F: Floats) -> Floats:
-        """Sums over the functions of the first axis as polynomials, (j, K, cells, C q_2).
+        """Sums over the functions of the first axis as polynomials, (cells, j, K, C q_2).
 
-        Of coefficients (cells, cells, q_1, C, q_2).
+        Of coefficients (cells, cells, q_1, C q_2): of the second axis, then of the first.
         """
         own = self.axes[0]
-        tables, piece = own.pieces.coefficients, own.piece[where]
-        shape = (len(piece), tables.shape[1], F.shape[1], math.prod(F.shape[3:]))
-        total = np.zeros(shape)
-        for side, cells in enumerate((own.lower[where], own.upper[where])):
-            for cell in np.unique(cells[piece[:, side] >= 0]):
-                some = np.flatnonzero((cells == cell) & (piece[:, side] >= 0))
-                rows = tables[piece[some, side]].reshape(-1, F.shape[2])
-                found = rows @ np.moveaxis(F[cell], 1, 0).reshape(F.shape[2], -1)
-                total[some] += found.reshape(-1, *shape[1:])
-        return total
+        G: Floats = np.zeros(0)
+        for side, piece in enumerate(own.piece[where].T):
+            some = np.flatnonzero(piece >= 0)  # all of the lower cell, which comes first
+            if len(some):
+                tables = own.pieces.coefficients[piece[some]]  # (j, K, q_1)
+                cell = (own.upper if side else own.lower)[where][some[0]]
+                found = tables.reshape(-1, tables.shape[2]) @ F[:, cell]
+                found = found.reshape(len(F), *tables.shape[:2], -1)
+                if side:
+                    G[:, some] += found
+                else:
+                    G = found
+        return G
 
     # --- few points ---------------------------------------------------------------------------
 
