@@ -13,7 +13,7 @@ import numpy as np
 
 from elmfield._array.backend import namespace
 from elmfield._array.checks import choice, entries, is_integer, is_mapping, is_number, wrong
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Floats
 from elmfield.domain.axis import Axis, Spacing, coordinate_error
 from elmfield.errors import OutsideDomainError
 
@@ -77,6 +77,15 @@ class Domain:
         """Steps per unit of each axis's coordinate: derivatives of functions are by steps."""
         return tuple(1 / a.step for a in self.axes)
 
+    def ends(self, k: int) -> Floats:
+        """Where the box begins and ends on axis k, in its unit, in the order of its samples."""
+        return self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
+
+    def goes_round(self, k: int) -> bool:
+        """Whether axis k repeats, and all of it is in the box."""
+        n = self.axes[k].size
+        return self.axes[k].period is not None and self.high[k] - self.low[k] > n * (1 - 1e-9)
+
     def to_index(self, points: Array, outside: str) -> tuple[Array, Array | None]:
         """Index coordinates, and what lies outside.
 
@@ -133,8 +142,7 @@ class Domain:
         return xp.clip(xp.where(xp.isnan(i), xp.full_like(i, low), i), low, high), wrong
 
     def _refusal(self, k: int, text: str, *at: float, **options: Any) -> ValueError:
-        ends = self.axes[k].from_index(np.asarray([self.low[k], self.high[k]]))
-        return coordinate_error(self.dims[k], text, min(ends), max(ends), *at, **options)
+        return coordinate_error(self.dims[k], text, *sorted(self.ends(k)), *at, **options)
 
     def span(
         self, low: Sequence[float], high: Sequence[float]

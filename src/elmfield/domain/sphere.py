@@ -58,14 +58,15 @@ def unit_vectors(latitude: Floats | float, longitude: Floats | float) -> Floats:
 def polygon_areas(corners: Floats, *, is_map: bool = False) -> Floats:
     """Areas (...) of polygons (..., v, 2): on the unit sphere between great circles, or flat.
 
-    Corners are latitude and longitude in degrees, or y and x; repeated ones count nothing.
+    Corners are latitude and longitude in degrees, or y and x; or vectors (..., v, 3), on the sphere
+    or of y, x and 1. Repeated ones count nothing.
     """
     if is_map:
         p = np.asarray(corners - corners[..., :1, :])
         y, x = p[..., 0], p[..., 1]
         twice = (x[..., :-1] * y[..., 1:] - x[..., 1:] * y[..., :-1]).sum(axis=-1)
         return np.asarray(np.abs(twice) / 2)
-    p = unit_vectors(corners[..., 0], corners[..., 1])
+    p = corners if corners.shape[-1] == 3 else unit_vectors(corners[..., 0], corners[..., 1])
     a, b, c = p[..., :1, :], p[..., 1:-1, :], p[..., 2:, :]
     # The solid angle of a triangle (van Oosterom and Strackee 1983).
     volume = (np.cross(b, c) * a).sum(axis=-1)

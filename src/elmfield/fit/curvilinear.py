@@ -4,16 +4,16 @@ The coordinates of the samples are a field too, fitted as the values are. A plac
 start at the nearest sample and Newton's steps in the numbers of samples.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from functools import cached_property, partial
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
+from elmfield._array.cache import Recent
 from elmfield._array.checks import by_name, numbers
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
@@ -71,12 +71,12 @@ class Mesh:
     places: Field
     tree: Any
     radius: float | None
-    _found: dict[bytes, tuple[Floats, Bools]] = field_of(default_factory=dict)
+    _found: Recent[Any, tuple[Floats, Bools]] = field_of(default_factory=Recent)
 
     def locate(self, places: Array) -> tuple[Floats, Bools]:
         """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
         given = numbers("places", places)
-        i, found = _kept(self._found, given.reshape(-1, 2), (), self._search)
+        i, found = self._found.made_of(given.reshape(-1, 2), (), self._search, KEPT)
         return i.reshape(given.shape), found.reshape(given.shape[:-1])
 
     def _search(self, given: Floats) -> tuple[Floats, Bools]:
@@ -140,16 +140,7 @@ class Mesh:
             return None
 
 
-_meshes: dict[bytes, Mesh] = {}
-
-
-def _kept(store: dict[bytes, Any], given: Floats, about: object, make: Callable[..., Any]) -> Any:
-    """What is made of an array; the last ones of a store are at hand."""
-    key = blake2b(np.ascontiguousarray(given).data).digest() + str((given.shape, about)).encode()
-    store[key] = found = store.pop(key) if key in store else make(given)
-    while len(store) > KEPT:
-        store.pop(next(iter(store)))
-    return found
+_meshes = Recent[Any, Mesh]()
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,8 +429,8 @@ def curvilinear(
     about = None if is_map else radius
     periods, given = [a.period for a in axes], np.stack(both, axis=-1)
     _check_places(given, None if is_map else radius)
-    told = periods, about, fold is None
-    mesh = _kept(_meshes, given, told, partial(_mesh_of, axes, about, fold))
+    told = *periods, about, fold is None
+    mesh = _meshes.made_of(given, told, partial(_mesh_of, axes, about, fold), KEPT)
     cells = None if corners is None else numbers("corners", corners)
     if cells is not None and (cells.ndim != 4 or (*cells.shape[:2], cells.shape[3]) != (*shape, 2)):
         raise ValueError(f"`corners` must have shape {(*shape, 'v', 2)}; got {cells.shape}.")

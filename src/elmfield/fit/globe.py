@@ -102,13 +102,12 @@ def _cap(field: Field, frame: SphereFrame, pole: float) -> Cap | None:
     axis, circle = field.domain.axes[lat], field.domain.axes[lon]
     if circle.period is None or abs(circle.period - 360) > 1e-6 or axis.size < 4:
         return None
-    whole = field.domain.high[lon] - field.domain.low[lon] > circle.size * (1 - 1e-9)
     at = axis.from_index(np.arange(axis.size, dtype=float))
     order = np.argsort(np.abs(pole - at), kind="stable")[: min(CAP_ROWS, axis.size)]
     step = abs(float(at[order[1]] - at[order[0]]))
-    if not whole or abs(pole - at[order[0]]) > 0.75 * step:
+    if not field.domain.goes_round(lon) or abs(pole - at[order[0]]) > 0.75 * step:
         return None
-    ends = axis.from_index(np.asarray([field.domain.low[lat], field.domain.high[lat]]))
+    ends = field.domain.ends(lat)
     if not min(ends) - 1e-6 <= at[order].min() or not at[order].max() <= max(ends) + 1e-6:
         return None
     here = np.sort(order)

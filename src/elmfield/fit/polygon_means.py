@@ -10,8 +10,6 @@ field.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -62,6 +60,8 @@ class PolygonMeans:
         Its two axes, y and x, or latitude and longitude.
     n_values : int
         Numbers at a place: samples of other axes, and channels.
+    is_map : bool
+        Whether the two are no latitude and longitude.
     splines : pair
         On each of the two axes, one of S at the borders of the samples' cells, which ascend.
     coefficients : array, shape (n_y, n_x, C)
@@ -71,6 +71,7 @@ class PolygonMeans:
     source: Field
     plane: tuple[int, int]
     n_values: int
+    is_map: bool
     splines: tuple[Any, Any] = field(repr=False)
     coefficients: Floats = field(repr=False)
 
@@ -125,17 +126,16 @@ class PolygonMeans:
                 f"(..., v, 2); got {given.shape}."
             )
         lead, flat = given.shape[:-2], self.coefficients.reshape(-1, self.coefficients.shape[-1])
-        corners = np.ascontiguousarray(given.reshape(-1, *given.shape[-2:]))
+        corners = given.reshape(-1, *given.shape[-2:])
         sums, area = np.empty((len(corners), flat.shape[1])), np.empty(len(corners))
         around = np.abs(np.diff(corners, axis=1)).sum(axis=1).mean(axis=0) if len(corners) else 0.0
         places = NODES[-1][1] * (corners.shape[1] + float((around / self._steps).sum()))
-        about = self._turn, self._is_map, *(m.t.tobytes() for m in self.splines)
+        about = self._turn, self.is_map, *(m.t.tobytes() for m in self.splines)
         for i, j in runs(len(corners), max(1, int(BATCH_PLACES // places))):
-            key = about, blake2b(corners[i:j].data).digest()
-            if (found := _kept.find(key)) is None:
-                found = self._weights(corners[i:j])
-                _kept.keep(key, found, KEPT_ENTRIES, lambda kept: int(kept[0].nnz))
-            sums[i:j], area[i:j] = found[0] @ flat, found[1]
+            weights, area[i:j] = _kept.made_of(
+                corners[i:j], about, self._weights, KEPT_ENTRIES, lambda kept: int(kept[0].nnz)
+            )
+            sums[i:j] = weights @ flat
         return sums.reshape(*lead, -1), area.reshape(lead)
 
     # --- borders -------------------------------------------------------------------------------
@@ -145,19 +145,14 @@ class PolygonMeans:
         return self.source.domain.axes[self.plane[1]].period
 
     @property
-    def _is_map(self) -> bool:
-        return self.source.labels.horizontal(self.source.domain.dims) is None
-
-    @property
     def _steps(self) -> Floats:
         """Of the samples, on the two axes."""
         return np.abs([self.source.domain.axes[k].step for k in self.plane])
 
-    @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
-        """The lower and the upper corner of the domain of S, (2,) each."""
-        ends = np.asarray([(m.t[0], m.t[-1]) for m in self.splines])
-        return ends[:, 0], ends[:, 1]
+    @property
+    def _ends(self) -> Floats:
+        """The lower and the upper corner of the domain of S, (2, 2)."""
+        return np.stack([m.t[[0, -1]] for m in self.splines], axis=1)
 
     def _closed(self, corners: Floats) -> Floats:
         """Corners (n, v + 3, 2) that come back to the first; over a pole where they lie around it.
@@ -189,7 +184,7 @@ class PolygonMeans:
         low, high = self._ends
         cuts = np.zeros((*step.shape[:2], 1))
         if ((closed < low) | (closed > high)).any():
-            ends = np.stack([low, high])[:, None] + np.zeros((2, len(closed), 2))
+            ends = self._ends[:, None] + np.zeros((2, len(closed), 2))
             if self._turn is not None:  # those of the nearest turn
                 off = closed[..., 1].mean(axis=1) - ends[..., 1]
                 ends[..., 1] += np.round(off / self._turn) * self._turn
@@ -228,7 +223,7 @@ class PolygonMeans:
             e, shortest = edge[own, None], longest
             at = a[e] + (b - a)[e] * (start[own, None] + (t + 1) / 2 / n[e])[..., None]
             run = (b - a)[e] * (w / 2 / n[e])[..., None]  # (pieces, nodes, 2)
-            scale = np.ones(()) if self._is_map else cosine(at[..., 0])
+            scale = np.ones(()) if self.is_map else cosine(at[..., 0])
             area += np.bincount(owner[e[:, 0]], (at[..., 1] * run[..., 0] * scale).sum(axis=1),
                                 minlength=n_polygons)  # fmt: skip
             for k, sign, some in ((0, 1, ~steep), (1, -1, steep)):
@@ -327,8 +322,8 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
     first = _spline(edges[0], total)
     second = _spline(edges[1], np.moveaxis(first.c, 1, 0))
     return PolygonMeans(
-        source=of, plane=plane, n_values=values.shape[-1], splines=(first, second),
-        coefficients=np.moveaxis(second.c, 0, 1),
+        source=of, plane=plane, n_values=values.shape[-1], is_map=pair is None,
+        splines=(first, second), coefficients=np.moveaxis(second.c, 0, 1),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from elmfield._array.checks import by_name
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import (
+    as_variable,
     coordinates_like,
     is_nan_outside,
     split_variables,
@@ -94,31 +95,34 @@ class ElmAccessor:
             return whole.interp(at, method, assume_sorted, kwargs)  # type: ignore[arg-type]
         is_nan_outside(kwargs)
         mixed = [d for d in _mixed_dims(whole) if not (assume_sorted and d in at)]
-        told: dict[str, Any] = {"outside": outside, "quantity": quantity, "missing": missing}
-        told |= {"bounds": bounds}
+        told: Any = {"outside": outside, "quantity": quantity, "missing": missing, "bounds": bounds}
+
+        def of(part: Any, at: Mapping[str, Any]) -> Any:
+            return part.elm.interp(at, method, True, kwargs, **told)
+
         if mixed:
-            found = whole.sortby(mixed).elm.interp(at, method, True, kwargs, **told)
+            found = of(whole.sortby(mixed), at)
             return found.sel({d: whole[d] for d in mixed if d not in at})
         if isinstance(whole, xr.Dataset):
             if unknown := sorted(set(at) - set(map(str, whole.dims)) - set(map(str, whole.coords))):
                 raise ValueError(f"`coords` names {unknown}, but the dims are {list(whole.dims)}.")
 
             def one(da: xr.DataArray) -> Any:
-                some = {k: v for k, v in at.items() if k in da.dims or k in _places_of(da)}
-                return da.elm.interp(some, method, True, kwargs, **told)
+                return of(da, {k: at[k] for k in at if k in da.dims or k in _places_of(da)})
 
             texts = whole[[n for n, da in whole.data_vars.items() if da.dtype.kind not in "biuf"]]
             texts = texts.interp({k: v for k, v in at.items() if k in texts.dims})
             return _by_variable(whole, at, one, other=lambda da: texts.get(da.name))
         if whole.chunks is None or quantity != "value" or not set(at) & set(map(str, whole.dims)):
             return self._field(method).interp(at, kwargs=kwargs, **told)
-        places = {k: _positions(k, v) for k, v in at.items()}
+        places = {k: as_variable(k, v).compute() for k, v in at.items()}
+        places = {k: v.astype("M8[ns]") if v.dtype.kind in "US" else v for k, v in places.items()}
 
         def part(da: xr.DataArray) -> xr.DataArray:
             here = {d: da.coords[NUMBER.format(d)].values for d in da.dims if d not in places}
             some = {k: v.isel({d: here[d] for d in v.dims if d in here}) for k, v in places.items()}
-            own = da.drop_vars([c for c in da.coords if c not in da.dims])
-            return own.elm.interp(some, method, True, kwargs, **told)  # type: ignore[no-any-return]
+            found: xr.DataArray = of(da.drop_vars([c for c in da.coords if c not in da.dims]), some)
+            return found
 
         counted = {k: np.arange(whole.sizes[k]) for k in places if k not in whole.coords}
         with warnings.catch_warnings():  # of positions that are NaN
@@ -141,19 +145,20 @@ class ElmAccessor:
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
-        whole = self._labelled
-        if isinstance(whole, xr.Dataset) and face_mesh_of(whole) is None and _has_several(whole):
-            told = {str(d): whole[d].attrs for d in whole.dims if d in whole.coords}
-            plane = map_axes(list(map(str, whole.dims)), told)
-            if plane is not None:
-                return _by_variable(whole, plane, lambda da: da.elm.regrid(like, **options), all)
-        if isinstance(whole, xr.DataArray) and whole.chunks is not None:
-            dims = list(map(str, whole.dims))
-            told = {d: whole[d].attrs for d in dims if d in whole.coords}
-            plane = (dims[-2], dims[-1]) if _places_of(whole) else map_axes(dims, told)
-            also = [d for d in dims if d in getattr(like, "coords", ())]
-            if plane is not None and set(dims) - {*plane, *also}:
-                return _by_blocks(whole, {*plane, *also}, lambda da: da.elm.regrid(like, **options))
+        whole: Any = self._labelled
+        dims = list(map(str, whole.dims))
+        is_array = isinstance(whole, xr.DataArray)
+        told = {d: whole[d].attrs for d in dims if d in whole.coords}
+        plane = dims[-2:] if is_array and _places_of(whole) else map_axes(dims, told) or ()
+        changed = {*plane, *(d for d in dims if d in getattr(like, "coords", ()))}
+
+        def of(da: xr.DataArray) -> Any:
+            return da.elm.regrid(like, **options)
+
+        if plane and is_array and whole.chunks is not None and set(dims) - changed:
+            return _by_blocks(whole, changed, of)
+        if plane and not is_array and face_mesh_of(whole) is None and _has_several(whole):
+            return _by_variable(whole, plane, of, all)
         return regrid(self._field(), like, **options)
 
     def means(
@@ -268,18 +273,6 @@ def _by_blocks(
     found = found.copy(data=data)
     found.encoding = {k: v for k, v in da.encoding.items() if k in ENCODED}
     return found
-
-
-def _positions(name: str, given: Any) -> Any:
-    """What a caller gives for a dim, with the dims that it has."""
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
-        given = xr.Variable(*given)
-    if isinstance(given, (xr.DataArray, xr.Variable)):
-        found = given.compute()
-    else:
-        values = np.asarray(given)
-        found = xr.Variable((name,) * values.ndim, values)
-    return found.astype("M8[ns]") if found.dtype.kind in "US" else found
 
 
 def _mixed_dims(labelled: xr.DataArray | xr.Dataset) -> list[Hashable]:

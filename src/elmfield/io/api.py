@@ -21,6 +21,7 @@ from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.fit.curvilinear import curvilinear, fold_of
+from elmfield.fit.face_means import FaceField
 from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
@@ -218,7 +219,11 @@ def _fit_mesh(
         about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
     made = fit_points(at, own[name].values, settings, progress=progress, **about)
     labels = replace(made.labels, name=name, attrs=keepable(own[name].attrs))
-    return Field(replace(made.model, labels=labels))
+    model = replace(made.model, labels=labels)
+    if own[name].dims[0] != mesh.dims["face"]:
+        return Field(model)
+    values = np.asarray(own[name].values, np.float64)
+    return FaceField(model, mesh.corners, values, mesh.names[0] == "y")
 
 
 def encoder(

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.spatial import Delaunay
+from scipy.spatial import ConvexHull, Delaunay
 
 import elmfield as ef
+from elmfield.domain.sphere import polygon_areas, unit_vectors
 from oracles.earth import conservative
 from support import close
 
@@ -195,11 +196,53 @@ def test_values_on_ugrid_as_sources():
     close(ef.fit(mesh.assign(t=("node", wave(*nodes))))(at), wave(*at.T), 1e-4)
     two = on_faces.assign(u=2 * on_faces.t)
     close(ef.fit(two, variable="u")(at), 2 * wave(*at.T), 1e-5)
-    close(
-        ef.regrid(on_faces, even(2, 1), mean=True).sel(latitude=45.5, longitude=11).item(),
-        wave(45.5, 11),
-        1e-3,
-    )
+
+
+def test_means_of_faces_are_by_the_areas_of_their_parts():
+    rng = np.random.default_rng(3)
+    lon, lat = rng.uniform(-180, 180, 300), np.degrees(np.arcsin(rng.uniform(-1, 1, 300)))
+    faces = ConvexHull(unit_vectors(lat, lon)).simplices  # over the poles and the seam too
+    cells, values = np.stack([lat, lon], -1)[faces], rng.normal(size=len(faces))
+    mesh, _ = triangles()
+    at = {n: ("node", c, mesh[n].attrs) for n, c in (("node_lat", lat), ("node_lon", lon))}
+    parts = {"mesh": mesh.mesh, "face_nodes": (("face", "corner"), faces)}
+    field = ef.fit(xr.Dataset({**parts, "t": ("face", values, {"units": "K"})}, at))
+    y, x = np.meshgrid(np.linspace(-90, 90, 19), np.linspace(0, 360, 37), indexing="ij")
+    corners = np.stack([y, x], axis=-1)
+    boxes = np.stack([corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]], 2)
+    means, covered = field.means(boxes)
+    close(covered, 1, 1e-12)
+    whole = values @ polygon_areas(cells)
+    close((means * polygon_areas(boxes)).sum(), whole, 1e-12)
+    close(field.means(cells)[0], values, 1e-12)
+    found = ef.regrid(field, grid=(18, 36), mean=True)
+    assert found.attrs["cell_methods"].startswith("area: mean (comment: of faces")
+    size = np.diff(np.sin(np.radians(np.linspace(-90, 90, 19))))[:, None] * np.radians(10)
+    close((found.values * size).sum(), whole, 0.02)  # parallels are no great circles
+    with pytest.raises(ValueError, match="'std' of means is for boxes"):
+        ef.regrid(field, grid=(3, 3), mean=True, quantity="std")
+
+
+def test_squares_of_ugrid_on_a_plane_are_first_order_conservative():
+    y, x = (c.reshape(-1).astype(float) for c in np.indices((7, 9)))
+    corner = (np.arange(6)[:, None] * 9 + np.arange(8)).reshape(-1, 1)
+    told = {
+        "cf_role": "mesh_topology", "node_coordinates": "nx ny", "face_node_connectivity": "f",
+    }  # fmt: skip
+    at = {"nx": ("node", x, {"axis": "X"}), "ny": ("node", y, {"axis": "Y"})}
+    values = np.random.default_rng(4).normal(size=48)
+    values[10] = np.nan  # in row 1, column 2: a part of the box
+    mesh = {"mesh": ((), 0, told), "f": (("face", "k"), corner + np.array([0, 1, 10, 9]))}
+    field = ef.fit(xr.Dataset({**mesh, "t": ("face", values)}, at))
+    box = np.array([[0.25, 2.5], [0.25, 4.75], [1.5, 4.75], [1.5, 2.5]])
+    rows, columns = np.array([0.75, 0.5]), np.array([0.5, 1, 0.75])
+    weights = np.multiply.outer(rows, columns)
+    own = values.reshape(6, 8)[:2, 2:5]
+    mean, covered = field.means([box, box[::-1], box + 50])
+    close(mean[:2], np.nansum(weights * own) / weights[np.isfinite(own)].sum(), 1e-12)
+    part = weights[np.isfinite(own)].sum() / weights.sum()
+    close(covered, [part, part, 0], 1e-12)
+    assert np.isnan(mean[2])
 
 
 def test_a_mesh_around_the_earth_is_periodic():

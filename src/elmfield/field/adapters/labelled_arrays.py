@@ -286,28 +286,29 @@ def evaluate_at_labels(
     return split_variables(with_encoding(array, about) if quantity == "value" else array, about)
 
 
+def as_variable(name: str, given: Array) -> Array:
+    """Positions that a caller gives for an axis, a DataArray or a Variable, with their dims."""
+    xarray = need_xarray("labelled positions")
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
+        return xarray.Variable(*given)
+    if isinstance(given, (xarray.DataArray, xarray.Variable)):
+        return given
+    values = to_numpy(given) if is_array(given) else array(name, given)
+    if values.ndim > 1:
+        raise ValueError(
+            f"positions have {values.ndim} axes, {values.shape}, without names. Give a DataArray, "
+            "whose dims say what they are."
+        )
+    return xarray.Variable((name,) * values.ndim, values)
+
+
 def _variable(model: "Model", name: str, given: Array) -> "tuple[Array, xarray.Variable]":
     """What a caller gives for an axis: to label with, and in the numbers the axis counts in."""
     import xarray
 
     about = model.labels.axis(name)
     try:
-        if (
-            isinstance(given, tuple)
-            and len(given) == 2
-            and isinstance(given[0], (str, list, tuple))
-        ):
-            given = xarray.Variable(*given)
-        if isinstance(given, (xarray.DataArray, xarray.Variable)):
-            target: Array = given
-        else:
-            values = to_numpy(given) if is_array(given) else array(name, given)
-            if values.ndim > 1:
-                raise ValueError(
-                    f"positions have {values.ndim} axes, {values.shape}, without names. Give a "
-                    "DataArray, whose dims say what they are."
-                )
-            target = xarray.Variable((name,) * values.ndim, values)
+        target = as_variable(name, given)
         if not target.size or target.dtype.kind == "b":
             raise ValueError(f"positions must be numbers, at least one; got {shown(given)}.")
         numbers = coordinates_in(np.asarray(target.values), about)

@@ -8,19 +8,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as parameter
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import choice
+from elmfield._array.checks import by_name, choice
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import EARTH, cosine, great_circle
 from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.blend.means import means_between
 from elmfield.field.coordinates.labels import multiply_units
 from elmfield.field.field import Field
-from elmfield.field.point_values import Missing
+from elmfield.field.point_values import AtPoints, Missing
 
 QUANTITIES = ("value", "gradient", "laplacian", "divergence", "vorticity")
 """What can be asked of a field on the sphere."""
@@ -211,8 +212,15 @@ class Cap:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Sphere:
+class Sphere(AtPoints):
     """A field on a sphere; made by :func:`elmfield.sphere`. Answers on the host.
+
+    At a pole values are the same from all longitudes, components of a vector those of one vector
+    there, told by each meridian's north. `gradient` is northward and eastward, per metre, shape
+    (..., 2) or (..., C, 2): ``(f_φ / R, f_λ / (R cos φ))``, in the order of the axes; at a pole it
+    is one vector, too, told in the directions that are north and east on the meridian of the
+    point's longitude. (Of a vector's components it means little there; ask for divergence and
+    vorticity.) `laplacian` is ``(f_φφ - tan φ f_φ + f_λλ / cos² φ) / R²``, per square metre.
 
     Parameters
     ----------
@@ -233,26 +241,6 @@ class Sphere:
 
     # --- at points -----------------------------------------------------------------------------
 
-    def __call__(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Values at `points`, as the field's; at a pole the same from all longitudes.
-
-        The components of a vector are those of one vector there, told by each meridian's north.
-        """
-        return self._query("value", points, outside, missing)
-
-    def gradient(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """Northward and eastward derivative per metre, shape (..., 2) or (..., C, 2).
-
-        ``(f_φ / R, f_λ / (R cos φ))``, in the order of the axes. At a pole it is one vector, told
-        in the directions that are north and east on the meridian of the point's longitude. (Of a
-        vector's components it means little there; ask for divergence and vorticity.)
-        """
-        return self._query("gradient", points, outside, missing)
-
-    def laplacian(self, points: Array, *, outside: str = "raise", missing: Missing = None) -> Array:
-        """``(f_φφ - tan φ f_φ + f_λλ / cos² φ) / R²``, per square metre."""
-        return self._query("laplacian", points, outside, missing)
-
     def divergence(
         self, points: Array, *, outside: str = "raise", missing: Missing = None
     ) -> Array:
@@ -265,6 +253,7 @@ class Sphere:
 
     def _query(self, quantity: str, points: Array, outside: str, missing: str | None) -> Array:
         """A quantity at points: by the field, near a pole by the field that runs on over it."""
+        choice("quantity", quantity, QUANTITIES)
         if quantity in ("divergence", "vorticity") and self.frame.components is None:
             raise ValueError(
                 f"{quantity} is of a vector; say which channels are its eastward and northward "
@@ -314,18 +303,13 @@ class Sphere:
             A gradient's two components lie along a new dim "direction".
         """
         choice("quantity", quantity, QUANTITIES)
-        both = {**({} if coords is None else dict(coords)), **coords_by_name}
-        call: Any = self if quantity == "value" else getattr(self, quantity)
-        names = [self.field.domain.dims[k] for k in sorted(self.frame.plane)]
         return evaluate_at_labels(
-            self.field.model,
-            both,
-            quantity,
-            lambda points: call(points, outside=outside, missing=missing),
-            directions=names,
-            units=lambda own: _units(own, quantity),
+            self.field.model, {**by_name("coords", coords), **coords_by_name}, quantity,
+            partial(self._query, quantity, outside=outside, missing=missing),
+            directions=[self.field.domain.dims[k] for k in sorted(self.frame.plane)],
+            units=partial(units_per_metre, quantity),
             is_scalar=quantity in ("divergence", "vorticity"),
-        )
+        )  # fmt: skip
 
     to_xarray = interp
 
@@ -363,46 +347,37 @@ class Sphere:
         values, part = means_between(self.field.model, edges, missing, weights)
         return (to_numpy(values), part) if covered else to_numpy(values)
 
-    def _whole(self) -> list[Any]:
-        """Edges of all that the field covers of the sphere; other axes at their samples."""
-        edges: list[Any] = [None] * len(self.field.shape)
-        for k in self.frame.plane:
-            edges[k] = self._ends(k)
-        return edges
-
-    def _ends(self, k: int) -> Floats:
-        domain = self.field.domain
-        ends = np.sort(domain.axes[k].from_index(np.asarray([domain.low[k], domain.high[k]])))
-        return np.clip(ends, -90, 90) if k == self.frame.plane[0] else ends
-
     def mean(self, *, missing: str | None = None) -> Any:
         """Mean over all that the field covers of the sphere, by area.
 
         A number, or one for each channel and each sample of other axes.
         """
-        values = self.means(*self._whole(), missing=missing)
-        return self._squeezed(values)
+        return self._over_all(missing)[0]
 
     def integral(self, *, missing: str | None = None) -> Any:
         """Integral over all that the field covers, in the field's unit times square metres.
 
         What is missing counts nothing.
         """
-        values, part = self.means(*self._whole(), covered=True, missing=missing)
-        (south, north), (west, east) = (self._ends(k) for k in self.frame.plane)
-        area = (math.sin(north * DEGREE) - math.sin(south * DEGREE)) * (east - west) * DEGREE
-        values = np.where(part > 0, values, 0) * part * area * self.frame.radius**2
-        return self._squeezed(values)
+        values, part, area = self._over_all(missing)
+        return np.where(part > 0, values, 0)[()] * part * area
 
-    def _squeezed(self, values: Array) -> Any:
-        """Without the two axes that are now one number long."""
+    def _over_all(self, missing: str | None) -> tuple[Any, Any, float]:
+        """Mean over all that the field covers, which part of it counted, and its area."""
+        lat, lon = self.frame.plane
+        ends = {k: np.sort(self.field.domain.ends(k)) for k in self.frame.plane}
+        ends[lat] = np.clip(ends[lat], -90, 90)
         k = self.field.model.channel_axis
-        axes = [j for j in range(values.ndim) if j != k]
-        out = np.squeeze(values, axis=tuple(axes[j] for j in self.frame.plane))
-        return out[()] if out.ndim == 0 else out
+        own = [j for j in range(len(self.field.shape) + (k is not None)) if j != k]
+        flat = tuple(own[j] for j in self.frame.plane)
+        edges = {self.field.domain.dims[k]: e for k, e in ends.items()}
+        found = self.means(edges, covered=True, missing=missing)
+        values, part = (np.squeeze(v, axis=flat)[()] for v in found)
+        high, wide = np.diff(np.sin(ends[lat] * DEGREE))[0], np.diff(ends[lon])[0] * DEGREE
+        return values, part, high * wide * self.frame.radius**2
 
 
-def _units(own: str | None, quantity: str) -> str | None:
+def units_per_metre(quantity: str, own: str | None) -> str | None:
     """The unit of a quantity: per metre, or per square metre; metres of a speed cancel."""
     if own is None or quantity == "value":
         return own

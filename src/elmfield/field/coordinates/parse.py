@@ -271,8 +271,8 @@ class Coordinates:
         """Corners of a window, in the axes' own units, for a crop."""
         self.window(window)  # it says what is wrong with names and ends
         low, high = [], []
-        for k, (axis, *own) in enumerate(zip(self.domain.axes, self.domain.low, self.domain.high)):
-            a, b = sorted(axis.from_index(np.asarray(own)))
+        for k, axis in enumerate(self.domain.axes):
+            a, b = sorted(self.domain.ends(k))
             if axis.name in window:
                 a, b = (float(self.numbers(k, end)) for end in window[axis.name])
             if a > b and axis.period is not None:  # round the seam, which a crop refuses
@@ -316,8 +316,7 @@ class Coordinates:
         a, b = axis.span(low, high)
         first, last = self.domain.low[k], self.domain.high[k]
         if axis.period is None and (a < first - 1e-6 or b > last + 1e-6):
-            own = sorted(axis.from_index(np.asarray([first, last])))
-            raise error("it reaches beyond the domain, {2} to {3}", *own)
+            raise error("it reaches beyond the domain, {2} to {3}", *sorted(self.domain.ends(k)))
         return a, b
 
     def edges(self, k: int, given: Array) -> Floats:
@@ -367,16 +366,15 @@ class Coordinates:
                     period=axis.period,
                 )
             i = i - math.floor((i.min() - first + 1e-9) / axis.size) * axis.size
-            if last - first > axis.size * (1 - 1e-9):  # not cropped: the seam is no border
+            if self.domain.goes_round(k):  # the seam is no border
                 last = math.inf
         # Periods of dates begin with their first sample, half a step inside the domain.
         slack = 0.5 + 1e-9 * axis.size if self.about(k).is_time else 1e-9 * axis.size
         if i.min() < first - slack or i.max() > last + slack:
-            own = sorted(axis.from_index(np.asarray([first, self.domain.high[k]])))
             raise error(
                 "leave the domain, which covers {} to {}; got {} to {}. Half a step around the "
                 "outermost samples belongs to it, and edges of dates may lie one step from them.",
-                *own,
+                *sorted(self.domain.ends(k)),
                 *ends,
             )
         return np.clip(i, first, last)

@@ -180,11 +180,10 @@ class TargetGrid:
 
 def ends_of(of: Field, k: int) -> tuple[float, float]:
     """Where axis k begins and ends, in the order of its samples; latitudes within 90 degrees."""
-    axis = of.domain.axes[k]
-    ends = axis.from_index(np.asarray([of.domain.low[k], of.domain.high[k]]))
-    if is_latitude(axis.name, of.labels.axis(axis.name).attrs):
-        ends = np.clip(ends, -90, 90)
-    return float(ends[0]), float(ends[1])
+    name, (first, last) = of.domain.dims[k], of.domain.ends(k)
+    if is_latitude(name, of.labels.axis(name).attrs):
+        first, last = np.clip([first, last], -90, 90)
+    return float(first), float(last)
 
 
 def _per_axis(name: str, given: Array, n: int, good: Callable[[object], bool]) -> list[float]:
@@ -192,12 +191,6 @@ def _per_axis(name: str, given: Array, n: int, good: Callable[[object], bool]) -
     if len(listed) != n or not all(good(v) and v > 0 for v in listed):
         raise ValueError(f"`{name}` must be one positive number, or {n}; got {given!r}.")
     return listed
-
-
-def _is_whole_circle(of: Field, k: int) -> bool:
-    """Whether axis k repeats, and all of it is there."""
-    covered = of.domain.high[k] - of.domain.low[k]
-    return of.domain.axes[k].period is not None and covered > of.shape[k] * (1 - 1e-9)
 
 
 def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str, Floats]:
@@ -209,7 +202,7 @@ def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str
         if align == "nodes":  # the outermost samples inside the domain
             outer = math.ceil(of.domain.low[k] - 1e-9), math.floor(of.domain.high[k] + 1e-9)
             first, last = map(float, axis.from_index(np.asarray(outer, float)))
-        if axis.period is not None and _is_whole_circle(of, k):
+        if axis.period is not None and of.domain.goes_round(k):
             n = max(1, round(axis.period / h))
             if abs(n * h - axis.period) > 1e-6 * h:
                 whole = f"the period of axis {axis.name!r}, {axis.period:g}"
@@ -232,7 +225,7 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
     found = {}
     for k, n in zip(plane, _per_axis("grid", grid, len(plane), is_whole)):
         axis, (first, last) = of.domain.axes[k], ends_of(of, k)
-        if axis.period is not None and _is_whole_circle(of, k):
+        if axis.period is not None and of.domain.goes_round(k):
             turn = math.copysign(axis.period, axis.step)
             found[axis.name] = axis.origin + turn * np.arange(int(n)) / int(n)
         else:
@@ -350,7 +343,7 @@ def _projected_grid(
     """An even grid over the field's domain in another system."""
     there = maps.Transformation(maps.own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
-    if _is_whole_circle(of, maps.map_plane(of)[1]):  # its edges are one meridian
+    if of.domain.goes_round(maps.map_plane(of)[1]):  # its edges are one meridian
         box = maps.whole_bounds(maps.own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
     else:
         box = there.bounds(x0, y0, x1, y1)

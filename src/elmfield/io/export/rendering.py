@@ -27,6 +27,7 @@ from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.curvilinear import Curvilinear
+from elmfield.fit.face_means import METHOD, FaceField
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
@@ -99,7 +100,8 @@ class Rendering:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
         if grid.is_target and isinstance(self.field, Curvilinear):
-            return self._off_mesh(self.field.frame, grid)
+            frame = self.field.frame
+            return self._off_mesh(frame, grid.target(frame) or TargetGrid())
         target, axes = grid.target(self.field), self.field.domain.axes
         if target is None:
             coordinates = self.field.model.coordinates
@@ -174,6 +176,8 @@ class Rendering:
 
     def on_target(self, target: TargetGrid) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
+        if self.mean and isinstance(self.field, FaceField):
+            return self._off_mesh(self.field, target)
         if target.projected is not None:
             found = self._on_map(target.projected)
         else:
@@ -209,6 +213,8 @@ class Rendering:
     def _finish(self, found: Gridded) -> Gridded:
         """In the dtype; whole numbers only where nothing is NaN, or a number stands for it."""
         labels, dtype, values = self._labels(found.labels), self.dtype, found.values
+        if self.mean and isinstance(self.field, FaceField):
+            labels = replace(labels, attrs={**labels.attrs, "cell_methods": METHOD})
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(self.field.model)
         if dtype is None or np.dtype(dtype).kind == "f" or not (gone := np.isnan(values)).any():
@@ -228,42 +234,30 @@ class Rendering:
         inside: list[Array] = []
         turned: list[int] = []
         part: Array = np.ones(())  # of each cell, what the domain has of it
-        for k, axis in enumerate(field.domain.axes):
-            there, share = np.ones(len(at[k]), bool), np.ones(len(at[k]))
-            if axis.name not in target.axes:
-                edges.append(None)
-            else:
-                ends = ends_of(field, k)
-                low, high = sorted(ends)
-                e = np.asarray(ends)
-                if axis.name in target.edges:
-                    e = np.asarray(target.edges[axis.name], float)
-                    if axis.period is None:
-                        kept = np.abs(np.diff(np.clip(e, low, high)))
-                        share = kept / np.abs(np.diff(e))
-                        there = share > 0
-                elif axis.period is None:
-                    there = (at[k] >= low - 1e-9) & (at[k] <= high + 1e-9)
-                if not there.any():
+        for k, (axis, c) in enumerate(zip(field.domain.axes, at)):
+            share, (low, high) = np.ones(len(c)), sorted(ends := ends_of(field, k))
+            e: Floats | None = None
+            if axis.name in target.axes:
+                around = cell_edges(c) if len(c) > 1 else np.asarray(ends)
+                e = np.asarray(target.edges.get(axis.name, around), np.float64)
+                if axis.period is None:
+                    wide, e = np.abs(np.diff(e)), np.clip(e, low, high)
+                    share = np.abs(np.diff(e)) / wide
+                if not share.any():
                     about = field.labels.axis(axis.name)
-                    told = (
-                        format_coordinate(c, about) for c in (low, high, at[k].min(), at[k].max())
-                    )
+                    told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
                     raise ValueError(
                         "the target grid lies outside the field on axis {!r}, which covers {} to "
                         "{}; got {} to {}.".format(axis.name, *told)
                     )
-                if axis.name in target.edges:
-                    first, last = np.flatnonzero(there)[[0, -1]]
-                    e = e[first : last + 2]
-                elif np.count_nonzero(there) > 1:
-                    e = cell_edges(at[k][there])
-                e = e if axis.period is not None else np.clip(e, low, high)
+                first, last = np.flatnonzero(share)[[0, -1]]
+                e = e[first : last + 2]
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
-                edges.append(field.model.coordinates.edges(k, e))
-            inside.append(there)
-            part = part[..., None] * share[there]
+                e = field.model.coordinates.edges(k, e)
+            edges.append(e)
+            inside.append(share > 0)
+            part = part[..., None] * share[share > 0]
         x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
@@ -278,9 +272,8 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _off_mesh(self, frame: Field, grid: OutputGrid) -> Gridded:
-        """The quantity of a field on a curvilinear grid, `frame` around it, on another grid."""
-        target = grid.target(frame) or TargetGrid()
+    def _off_mesh(self, frame: Field, target: TargetGrid) -> Gridded:
+        """The quantity of a field on a mesh, with `frame` around it, on another grid."""
         if target.projected is not None:
             return self._finish(self._on_map(target.projected, frame))
         there = even(frame, target.axes, target.edges)
@@ -317,7 +310,12 @@ class Rendering:
         corners = grid.cells()
         seen = np.isfinite(corners).all(axis=(2, 3))
         field, least = self.field, self.min_coverage
-        if isinstance(field, Curvilinear):
+        if self.quantity == "std":
+            raise ValueError(
+                "'std' of means is for boxes along the field's axes; got polygons. Ask for values, "
+                "or for quantity='std' with mean=False."
+            )
+        if isinstance(field, (Curvilinear, FaceField)):
             found, _ = field.means(corners[seen], missing=self.missing, min_coverage=least)
         else:
             found, _ = polygon_means(field, missing=self.missing)(corners[seen], min_coverage=least)
