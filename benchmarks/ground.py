@@ -3,12 +3,13 @@
     python benchmarks/ground.py              everything, a few minutes
     python benchmarks/ground.py lines sine   some sections
 
-Sections: lines, sine, cells, levels, times, meshes, conserved, fine, maps. Each rewrites its part
-of ``results/ground.json``. `maps` needs rasterio and pyproj, and a process without ecCodes.
+Sections: lines, sine, cells, levels, times, meshes, conserved, fine, maps, nodata. Each rewrites
+its part of ``results/ground.json``. `maps` and `nodata` need rasterio and no ecCodes beside it.
 """
 
 import contextlib
 import sys
+import tempfile
 import time
 
 with contextlib.suppress(ImportError):
@@ -392,11 +393,56 @@ def maps():
             row["only_ours"] = float((np.isfinite(ours.values) & ~np.isfinite(theirs)).mean())
             row["only_theirs"] = float((~np.isfinite(ours.values) & np.isfinite(theirs)).mean())
         rows.append(row)
+    field = ef.fit(da, samples="means")
+    for what in ("the globe by means", "the same grids again"):
+        began = time.process_time()
+        out = ef.regrid(field, crs="EPSG:3035", step=100_000.0, mean=True)
+        seconds = time.process_time() - began
+        rows.append({"crs": f"EPSG:3035, {what}", "shape": list(out.shape), "seconds": seconds})
     record("ground", "maps", rows)
 
 
+def nodata():
+    """Gaps of 20 generated GeoTIFFs and 20 DataArrays, through a field and back: how many hold.
+
+    Values, gaps, dtype and the number that stands for a gap, in the file or DataArray that comes
+    back at the samples' places.
+    """
+    import rasterio
+    from rasterio.transform import from_origin
+
+    kept = {"GeoTIFF": 0, "DataArray": 0}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        kind = np.dtype(("u1", "i2", "u2", "i4", "f4", "f8")[seed % 6])
+        shape = tuple(int(n) for n in rng.integers(12, 40, 2))
+        fill = (rng.choice([0, 255]) if kind == "u1" else -9999) if kind != "u2" else 65535
+        values = np.where(rng.random(shape) < 0.2, fill, rng.integers(1, 200, shape)).astype(kind)
+        with tempfile.TemporaryDirectory() as folder:
+            one, two = f"{folder}/one.tif", f"{folder}/two.tif"
+            about = {"height": shape[0], "width": shape[1], "count": 1, "dtype": kind.name}
+            about |= {"crs": "EPSG:32633", "transform": from_origin(5e5, 5e6, 30, 30)}
+            with rasterio.open(one, "w", driver="GTiff", nodata=fill, **about) as file:
+                file.write(values, 1)
+            ef.write(ef.fit(one), two)
+            with rasterio.open(two) as file:
+                same = file.nodata == fill and np.dtype(file.dtypes[0]) == kind
+                kept["GeoTIFF"] += bool(same and (file.read(1) == values).all())
+        da = xr.DataArray(values, dims=("y", "x"), coords={"y": np.arange(shape[0]) * 1.0})
+        da.attrs[("_FillValue", "missing_value")[seed % 2]] = np.asarray(fill, kind)[()]
+        back = ef.fit(da).to_xarray()
+        if kind.kind == "f":  # as xarray decodes files: NaN, and the number in the encoding
+            same = back.encoding["_FillValue"] == fill
+            same &= np.array_equal(back.fillna(fill).values, values) and back.isnull().any()
+        else:
+            same = back.attrs["_FillValue"] == fill and (back.values == values).all()
+        kept["DataArray"] += bool(same and back.dtype == kind)
+    record("ground", "nodata", [{"what": name, "of": 20, "kept": n} for name, n in kept.items()])
+
+
 SECTIONS = {
-    f.__name__: f for f in (lines, sine, cells, levels, times, meshes, conserved, fine, maps)
+    f.__name__: f
+    for f in (lines, sine, cells, levels, times, meshes, conserved, fine, maps, nodata)
 }
 
 if __name__ == "__main__":

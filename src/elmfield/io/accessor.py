@@ -127,13 +127,10 @@ class ElmAccessor:
         counted = {k: np.arange(whole.sizes[k]) for k in places if k not in whole.coords}
         with warnings.catch_warnings():  # of positions that are NaN
             warnings.simplefilter("ignore", RuntimeWarning)
-            there = whole.coords.to_dataset().assign_coords(counted).interp(places)
+            there = whole.assign_coords(counted).interp(places)  # lazily, for its labels alone
         for k in places.keys() & whole.coords.keys():
             there[k].attrs = there[k].attrs or whole.coords[k].attrs
-        dims: dict[Hashable, int] = {}  # the dims of positions in place of the array's
-        for d in whole.dims:
-            dims |= dict(places[str(d)].sizes) if d in places else {d: whole.sizes[d]}
-        return _by_blocks(whole, tuple(places), part, dims, there.coords)
+        return _by_blocks(whole, tuple(places), part, there.sizes, there.coords)
 
     def interp_like(self, other: xr.DataArray | xr.Dataset, **options: Any) -> Any:
         """Values at the coordinates of something else, on the dims that both have."""

@@ -193,70 +193,56 @@ class Gridded:
         """The samples at one index of an axis (which then goes), or in a range of it."""
         if name not in self.dims:
             raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
-        k = self.dims.index(name)
-        return self._range(k, which) if isinstance(which, slice) else self._one(k, which)
+        k, c = self.dims.index(name), self.coords.get(name)
+        n, index = self.shape[k], list[int | slice]([slice(None)] * self.values.ndim)
+        own: Any = {
+            "places": self.places if k < len(self.dims) - 2 else {},
+            "bounds": _without(self.bounds, name),
+            "periods": _without(self.periods, name),
+        }
+        if isinstance(which, slice):
+            left = len(range(n)[which])
+            if not left:
+                raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
+            own["periods"] = self.periods if left == n else own["periods"]
+            own["coords"] = self.coords if c is None else {**self.coords, name: c[which]}
+            start, _, step = which.indices(n)
+            starts, steps = grid_of(self)
+            starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
+            labels = replace(self.labels, grid=FileGrid(start=starts, step=steps))
+        else:
+            if not -n <= which < n:
+                raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
+            channel = self.channel_axis
+            if channel is not None:
+                own["channel_axis"] = channel - (self.array_axes[k] < channel)
+            own |= {
+                "dims": self.dims[:k] + self.dims[k + 1 :],
+                "coords": _without(self.coords, name),
+            }
+            labels = self._labels_without(k, which % n)
+        index[self.array_axes[k]] = which
+        return replace(self, values=self.values[tuple(index)], labels=labels, **own)
 
-    def _range(self, k: int, which: slice) -> "Gridded":
-        """The samples in a range of axis k."""
-        name, n, c = self.dims[k], self.shape[k], self.coords.get(self.dims[k])
-        left = len(range(n)[which])
-        if not left:
-            raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-        return replace(
-            self,
-            values=self._taken(k, which),
-            coords=self.coords if c is None else {**self.coords, name: c[which]},
-            periods=self.periods if left == n else _without(self.periods, name),
-            labels=self._moved(k, which),
-            places=self.places if k < len(self.dims) - 2 else {},
-            bounds=_without(self.bounds, name),
-        )
-
-    def _one(self, k: int, which: int) -> "Gridded":
-        """The samples at one index of axis k, which goes; where that was, is noted."""
-        name, n, c = self.dims[k], self.shape[k], self.coords.get(self.dims[k])
-        if not -n <= which < n:
-            raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
-        channel = self.channel_axis
-        channel = None if channel is None else channel - (self.array_axes[k] < channel)
-        labels, grid = self.labels, self.labels.grid
+    def _labels_without(self, k: int, which: int) -> Labels:
+        """Labels of the samples at one index of axis k, which goes; where that was, is noted."""
+        name, labels, grid = self.dims[k], self.labels, self.labels.grid
         if labels.affine is not None and k < labels.n_placed:
             # At one place on axis k, which becomes the last of three.
             starts, steps = grid_of(self)
             affine = np.array(labels.affine, np.float64)
-            affine[:, 3] += affine[:, k] * (starts[k] + steps[k] * (which % n))
+            affine[:, 3] += affine[:, k] * (starts[k] + steps[k] * which)
             affine[:, :3] = affine[:, [*(j for j in range(3) if j != k), k]]
             labels = replace(labels, affine=affine.tolist(), n_placed=labels.n_placed - 1)
         if grid is not None:
             start, step = ([v for j, v in enumerate(s) if j != k] for s in (grid.start, grid.step))
             labels = replace(labels, grid=FileGrid(start=start, step=step))
-        if c is not None:
+        if name in self.coords:
             about = labels.axis(name)
-            at = coordinates_out(c[which : which + 1 or None], about)[0]
+            at = coordinates_out(self.coords[name][which : which + 1], about)[0]
             other = CoordinateLabels(values=at, attrs=about.attrs)
             labels = replace(labels, coords={**labels.coords, name: other})
-        return Gridded(
-            values=self._taken(k, which),
-            dims=self.dims[:k] + self.dims[k + 1 :],
-            coords=_without(self.coords, name),
-            channel_axis=channel,
-            periods=_without(self.periods, name),
-            labels=labels,
-            places=self.places if k < len(self.dims) - 2 else {},
-            bounds=_without(self.bounds, name),
-        )
-
-    def _taken(self, k: int, which: int | slice) -> Array:
-        index: list[int | slice] = [slice(None)] * self.values.ndim
-        index[self.array_axes[k]] = which
-        return self.values[tuple(index)]
-
-    def _moved(self, k: int, which: slice) -> Labels:
-        """Labels with the grid of a slice of axis k."""
-        start, _, step = which.indices(self.shape[k])
-        starts, steps = grid_of(self)
-        starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
-        return replace(self.labels, grid=FileGrid(start=starts, step=steps))
+        return labels
 
 
 def values_for_file(samples: Gridded) -> Array:

@@ -31,17 +31,7 @@ from elmfield.field.coordinates.labels import (
     VariableLabels,
 )
 from elmfield.fit import Encoder, encoder
-from elmfield.io.conventions import (
-    ENCODED,
-    FILLS,
-    Gaps,
-    bounds_of,
-    corners_of,
-    crs_of,
-    gaps_of,
-    kind_of_samples,
-    mesh_of,
-)
+from elmfield.io import conventions as cf
 from elmfield.io.files import read
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
@@ -94,7 +84,6 @@ def parse_input(
     for name, own in (("dims", dims), ("coords", coords)):
         if own is not None:
             raise TypeError(f"`{name}` comes from {_label_source(values)}.")
-    known = {d: str(d) for d in values.dims} if is_dataarray(values) else {}
     samples = samples_of(values, channel_axis, variable, lazily)
     cells = {k: coordinates_in(b, samples.labels.axis(k)) for k, b in
              by_name("bounds", bounds).items()}  # fmt: skip
@@ -102,7 +91,11 @@ def parse_input(
     samples = replace(samples, labels=labels, bounds={**samples.bounds, **cells})
     if periodic is None:
         return samples
-    found = periods_of(_as_names(periodic, known), samples.dims)
+    if is_dataarray(values):  # its dims may be numbers
+        every: Any = [periodic] if isinstance(periodic, (str, int, np.integer)) else periodic
+        named = [str(d) if d in values.dims else d for d in every]
+        periodic = dict(zip(named, every.values())) if isinstance(every, Mapping) else named
+    found = periods_of(periodic, samples.dims)
     return replace(samples, periods={samples.dims[k]: period for k, period in found.items()})
 
 
@@ -178,15 +171,6 @@ def samples_of(
         array = to_numpy(with_nan(values))
         samples = Gridded(values=array, dims=names_of(None, array.ndim))
     return samples if channel_axis is None else samples.with_channels(channel_axis)
-
-
-def _as_names(periodic: Periodic, known: Mapping[Hashable, str]) -> Periodic:
-    """`periodic` with the dims of a DataArray, which may be numbers too, as names of axes."""
-    if isinstance(periodic, Mapping):
-        return {known.get(k, k): v for k, v in periodic.items()}
-    if isinstance(periodic, (str, int, np.integer)):
-        return known.get(periodic, periodic)
-    return [known.get(k, k) for k in periodic]
 
 
 def _label_source(values: object) -> str:
@@ -272,21 +256,23 @@ def from_dataarray(
         axes[name] = replace(about, attrs=keepable(c.attrs))
         coords[name] = at
     periods = {n: 360.0 for n, at in coords.items() if is_circle(n, at, da.coords[n].attrs)}
-    places, goes_round = mesh_of(da, names)
+    places, goes_round = cf.mesh_of(da, names)
     axes |= {name: AxisLabels(attrs=keepable(da.coords[name].attrs)) for name in places}
     around = {**periods, names[-1]: None} if goes_round else dict[str, float | None](periods)
-    gaps, told = gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
+    gaps, told = cf.gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
     times = [name for name, axis in axes.items() if axis.is_time]
     labels = Labels(
         name=None if da.name is None else str(da.name),
         align="nodes",
-        attrs=keepable({k: v for k, v in da.attrs.items() if not (gaps.is_stored and k in FILLS)}),
+        attrs=keepable(
+            {k: v for k, v in da.attrs.items() if not (gaps.is_stored and k in cf.FILLS)}
+        ),
         axes=axes,
-        crs=crs_of(da),
+        crs=cf.crs_of(da),
         fill_value=gaps.fill,
         dtype=da.dtype.name if gaps.is_stored and da.dtype.kind in "iu" else None,
         encoding=_encoding(da, gaps),
-        samples=kind_of_samples(
+        samples=cf.kind_of_samples(
             da.attrs.get("cell_methods"), names, told, times, names[-2:] if places else None
         ),
         coords=_other_coords(da, every),
@@ -301,7 +287,7 @@ def from_dataarray(
         labels=labels,
         places=places,
         bounds={
-            n: corners_of(n, places[n].shape, b) if n in places else coordinates_in(b, axes[n])
+            n: cf.corners_of(n, places[n].shape, b) if n in places else coordinates_in(b, axes[n])
             for n, b in (bounds or {}).items()
             if n in coords or n in places
         },
@@ -316,7 +302,7 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
     ValueError
         If they have different dims, or there are none.
     """
-    bounds, named = bounds_of(ds)
+    bounds, named = cf.bounds_of(ds)
     own = {str(k): v for k, v in ds.data_vars.items() if k not in named}
     numeric = {k: v for k, v in own.items() if v.dtype.kind in "biuf" and v.ndim}
     if not numeric:
@@ -342,7 +328,7 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
         variables[name] = VariableLabels(attrs=one.labels.attrs, range=limits or 1.0)
     labels = replace(
         arrays[0].labels, name=None, attrs={}, variables=variables, file_attrs=keepable(ds.attrs),
-        channels=ChannelLabels(name="variable", labels=list(variables)), crs=crs_of(ds),
+        channels=ChannelLabels(name="variable", labels=list(variables)), crs=cf.crs_of(ds),
     )  # fmt: skip
     values = np.stack([one.values for one in arrays])
     return replace(arrays[0], values=values, channel_axis=0, labels=labels)
@@ -367,7 +353,7 @@ def _without_repeat(da: "xarray.DataArray", name: str) -> "xarray.DataArray":
     return da.isel({name: slice(None, -1)})
 
 
-def _values_of(da: "xarray.DataArray", gaps: Gaps) -> Array:
+def _values_of(da: "xarray.DataArray", gaps: cf.Gaps) -> Array:
     """The numbers of a DataArray where they are; in memory, if they are there."""
     if da.chunks is not None or isinstance(da.variable._data, np.ndarray):
         return gaps.out_of(da.data)
@@ -376,14 +362,14 @@ def _values_of(da: "xarray.DataArray", gaps: Gaps) -> Array:
     return Lazy(partial(_slab_of, da, gaps), da.shape, gaps.dtype(da.dtype), stored=chunk)
 
 
-def _slab_of(da: "xarray.DataArray", gaps: Gaps, slab: tuple[slice, ...]) -> Array:
+def _slab_of(da: "xarray.DataArray", gaps: cf.Gaps, slab: tuple[slice, ...]) -> Array:
     """Samples of a DataArray that lies in a file."""
     return gaps.out_of(np.asarray(da.isel(dict(zip(da.dims, slab))).values))
 
 
-def _encoding(da: "xarray.DataArray", gaps: Gaps) -> Attrs:
+def _encoding(da: "xarray.DataArray", gaps: cf.Gaps) -> Attrs:
     """How a file holds the numbers of a DataArray, as far as that suits other ones."""
-    own = {k: v for k, v in da.encoding.items() if k in ENCODED}
+    own = {k: v for k, v in da.encoding.items() if k in cf.ENCODED}
     if gaps.is_stored:
         own |= {"_FillValue": gaps.fill, "dtype": da.dtype}
     return keepable({k: str(np.dtype(v)) if k == "dtype" else v for k, v in own.items()})
