@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
 from codec_training.tables import kept, known, words
+from elmfield.codec.ans import StreamWriter
 from elmfield.codec.lossy import contexts, write
-from elmfield.codec.lossy.coder import Quantiser, StreamWriter, section_tables
+from elmfield.codec.lossy.coder import Quantiser, section_tables
 from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
 from elmfield.codec.lossy.read import PLANE_BOX, Part, grid_shape
 from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
@@ -227,7 +228,7 @@ def token_counts(c, y, weight):
         counts[i] += 40 * np.bincount(tokens, p, minlength=contexts.N_TOKENS)
     p = np.maximum(counts / counts.sum(axis=1, keepdims=True), 1 / 6000) * contexts.ALLOWED
     whole = np.where(contexts.ALLOWED, np.maximum(np.rint(1e6 * p), 1), 0).astype(np.int64)
-    return frequencies(whole, 12).astype(np.uint16)
+    return frequencies(whole).astype(np.uint16)
 
 
 def flag_tables(where, went):
@@ -245,7 +246,7 @@ def flag_tables(where, went):
     middle = 1 / (1 + 2.0 ** -(np.arange(N_FLAGS) / 2 - 8))
     seen += 50 * np.stack([1 - middle, middle], axis=1)
     p = seen / seen.sum(axis=1, keepdims=True)
-    return classes, frequencies(np.maximum(np.rint(1e6 * p), 1).astype(np.int64), 12).astype(
+    return classes, frequencies(np.maximum(np.rint(1e6 * p), 1).astype(np.int64)).astype(
         np.uint16
     )
 

@@ -242,7 +242,7 @@ SIZES = {
     "photograph": (lambda: skimage.data.camera()[100:356, 100:356], 31_488),
     "colours": (lambda: skimage.data.astronaut()[:128, 180:340], 28_968),
     "texture": (lambda: skimage.data.brick()[:200, :200], 13_708),
-    "mask": (lambda: skimage.data.horse()[:, ::2], 482),
+    "mask": (lambda: skimage.data.horse()[:, ::2], 452),
     "lattice": (lambda: (0.01 * np.rint(3e3 + 300 * waves())).astype("f4"), 10_824),
     "float32": (lambda: (280 + 9 * waves()).astype("f4"), 26_169),
     "float64": (lambda: waves()[:60], 48_183),

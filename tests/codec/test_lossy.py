@@ -12,10 +12,10 @@ from scipy.ndimage import gaussian_filter
 
 from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
+from elmfield.codec.ans import StreamReader, StreamWriter
 from elmfield.codec.container import Head, join_parts
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
-from elmfield.codec.lossy.coder import StreamReader, StreamWriter
 from elmfield.codec.lossy.lossy_tile import Tile
 from elmfield.codec.lossy.packing import PreparedTile, check_array, code_tile
 from elmfield.codec.symbol_tables import Tables
@@ -616,19 +616,20 @@ def test_a_few_lanes_are_coded_alike_one_by_one_and_side_by_side(values, monkeyp
 
 @pytest.mark.parametrize("size", [0, 1, 50, 5000])
 def test_lanes_give_back_symbols_and_raw_bits(size, rng, way):
-    tables = Tables.of(np.array([[4000, 95, 1], [1, 1, 4094], [1000, 3000, 96]]), 12)
+    tables = Tables.of(np.array([[4000, 95, 1], [1, 1, 4094], [1000, 3000, 96]]))
     batches = []
     for n in (size, size // 3, size):
         classes = rng.integers(0, 3, n)
         batches.append((classes, rng.integers(0, 3, n).astype(np.uint8)))
     raw = rng.integers(0, 2, 5 * size).astype(np.uint8)
     writer = StreamWriter()
-    writer.batches += [tables.entries[c, s] for c, s in batches]
+    for c, s in batches:
+        writer.append(tables.entries[c, s], np.array([c.size]))
     writer.raw.append(raw)
     reader = StreamReader(writer.content())
     for classes, symbols in batches:
         np.testing.assert_array_equal(reader.decode(tables, classes), symbols)
-    reader.finish_symbols()
+    reader.finish()
     np.testing.assert_array_equal(reader.raw(len(raw)), raw)
 
 

@@ -1,62 +1,64 @@
-"""One lane after the other, one symbol after the other: the engine as its page writes it."""
+"""One lane after the other, one symbol after the other: the entropy coder as its page writes it."""
 
 import numpy as np
 
 
-class Encoder:
-    """Batches in the order of decoding, coded backwards when they are all there."""
-
-    def __init__(self, lanes):
-        self.lanes = self.kept = lanes
-        self.batches = []
-
-    def push(self, entries, bits):
-        """Append a batch of ``start * 2^16 + freq``; raw numbers are entries of frequency 1."""
-        bits = np.broadcast_to(bits, entries.shape)
-        self.batches.append((list(zip(entries.tolist(), bits.tolist(), strict=True)), self.kept))
-
-    def release(self, keep):
-        """Later batches use lanes below `keep` only."""
-        if keep is not None and keep < self.kept:
-            self.batches.append(([], self.kept))
-            self.kept = keep
-
-    def finish(self, tail=()):
-        """The stream: states, words, then the words of the tail that no lane took."""
-        words, x = [int(w) for w in tail], []  # words of the stream so far, states of lanes
-        for entries, kept in [([], self.kept), *reversed(self.batches)]:
-            new = max(kept - len(x), 0)
-            last, words = words[:new], words[new:]
-            x += [2**16 + w for w in last] + [2**16] * (new - len(last))
-            for i, (entry, bits) in reversed(list(enumerate(entries))):
-                lane, freq, start = i % self.lanes, entry % 2**16, entry >> 16
-                if x[lane] >> (32 - bits) >= freq:
-                    words.insert(0, x[lane] % 2**16)
-                    x[lane] >>= 16
-                x[lane] = (x[lane] // freq << bits) + x[lane] % freq + start
-        halves = [half for state in x for half in (state % 2**16, state >> 16)]
-        return np.array(halves + words, np.uint16)
+def number(data):
+    """A number in bytes of seven bits, and what follows it."""
+    n, i = 0, 0
+    while True:
+        n |= (data[i] & 127) << 7 * i
+        i += 1
+        if data[i - 1] < 128:
+            return n, data[i:]
 
 
-def decode(words, lanes, bits, freq, batches, keeps):
-    """Symbols of all batches (lists of classes) and the words left, from a list of words."""
-    words = [int(w) for w in words]
-    x = [words[2 * i] + (words[2 * i + 1] << 16) for i in range(lanes)]
-    rest, kept, out = words[2 * lanes :], lanes, []
-    for classes, keep in zip(batches, keeps, strict=True):
-        symbols = []
-        for i, k in enumerate(classes):
-            lane, slot = i % lanes, x[i % lanes] % 2**bits
-            start, symbol = 0, 0
-            while slot >= start + freq[k][symbol]:
-                start, symbol = start + freq[k][symbol], symbol + 1
-            symbols.append(symbol)
-            x[lane] = freq[k][symbol] * (x[lane] >> bits) + slot - start
-            if x[lane] < 2**16:
-                x[lane] = (x[lane] << 16) + rest.pop(0)
-        out.append(symbols)
-        if keep is not None and keep < kept:
-            rest[:0] = [x[i] - 2**16 for i in range(keep, kept)]
-            kept = keep
-    rest[:0] = [x[i] - 2**16 for i in range(kept)]
-    return out, rest
+class Stream:
+    """A decoder: symbols in lanes, then the tail."""
+
+    def __init__(self, data):
+        lanes, data = number(data)
+        n_words, data = number(data)
+        self.x = np.frombuffer(data, "<u4", lanes).tolist()
+        self.words = np.frombuffer(data, "<u2", n_words, 4 * lanes).tolist()[::-1]
+        rest = data[4 * lanes + 2 * n_words :]
+        self.rest = np.frombuffer(rest + bytes(len(rest) % 2), "<u2").tolist()
+
+    def symbol(self, i, freq):
+        """Symbol i of a batch, from its frequencies."""
+        lane = i % len(self.x)
+        x, start, symbol = self.x[lane], 0, 0
+        while x % 4096 >= start + freq[symbol]:
+            start, symbol = start + freq[symbol], symbol + 1
+        x = freq[symbol] * (x >> 12) + x % 4096 - start
+        self.x[lane] = (x << 16) + self.words.pop() if x < 1 << 16 else x
+        return symbol
+
+    def batch(self, tables, classes):
+        """A batch, from tables that learn."""
+        out = [self.symbol(i, tables.freq[c]) for i, c in enumerate(classes)]
+        tables.learn(list(zip(classes, out, strict=True)))
+        return out
+
+    def numbers(self, widths):
+        """Raw numbers of so many bits: 8 of each, then the next 8 of those that have more."""
+        out = [0] * len(widths)
+        for low in range(0, max(widths, default=0), 8):
+            some = [i for i, n in enumerate(widths) if n > low]
+            for j, i in enumerate(some):
+                bits = min(widths[i] - low, 8)
+                out[i] += self.symbol(j, [4096 >> bits] * (1 << bits)) << low
+        return out
+
+    def finish(self):
+        """The tail; its bits are raw, the highest of each byte first."""
+        assert not self.words
+        tail = [x - 2**16 for x in self.x] + self.rest
+        data = np.array(tail, "<u2").tobytes()
+        self.raw_bits, self.at = [byte >> (7 - i) & 1 for byte in data for i in range(8)], 0
+        return tail
+
+    def raw(self, n):
+        """The next n raw bits, as a number."""
+        self.at += n
+        return int("0" + "".join(map(str, self.raw_bits[self.at - n : self.at])), 2)

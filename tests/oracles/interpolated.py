@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from oracles.ans import Stream
 from oracles.lossless import NAMES, Bytes
 from oracles.lossless import unpack as unpack_exact
-from oracles.lossy import Stream, Tables
+from oracles.lossy import Tables
 
 
 def first_counts():
@@ -22,16 +23,6 @@ def first_counts():
                 rest -= some
             rows.append(row)
     return rows
-
-
-class Uniform:
-    """Numbers of 0 to 8 bits, all as likely; the class is the number of bits."""
-
-    def __init__(self):
-        self.freq = [[4096 >> bits] * (1 << bits) for bits in range(9)]
-
-    def learn(self, batch):
-        """Nothing."""
 
 
 def phases(shape, codes):
@@ -104,11 +95,7 @@ def unpack(data):
             np.frombuffer(reader.take(2 * n * (2 + bool(phase[4]))), "<i2").tolist() if n else None
         )
     missing = unpack_exact(reader.take(reader.number())[1:]) if gaps else None
-    stream, tables, uniform = (
-        Stream(reader.data[reader.at :]),
-        Tables(first_counts(), 32, 1 << 16, 0),
-        Uniform(),
-    )
+    stream, tables = Stream(reader.data[reader.at :]), Tables(first_counts(), 32, 1 << 16, 0)
     x, sizes = {(0,) * len(long): float(first)}, {(0,) * len(long): 0.0}
     for number, (phase, told) in enumerate(zip(steps, learned, strict=True)):
         rounds, distance, axis, known, across = phase
@@ -143,10 +130,9 @@ def unpack(data):
         ]
         large = [i for i, t in enumerate(tokens) if t >= 31]
         found = [t if t < 31 else (1 << (t - 26)) - 1 for t in tokens]
-        for low in range(0, max([tokens[i] - 26 for i in large], default=0), 8):
-            bits = [min(max(tokens[i] - 26 - low, 0), 8) for i in large]
-            for i, part in zip(large, stream.batch(uniform, bits), strict=True):
-                found[i] += part << low
+        raw = stream.numbers([tokens[i] - 26 for i in large])
+        for i, part in zip(large, raw, strict=True):
+            found[i] += part
         if kind == 2:
             stream.finish()
             left = [-v if v and stream.raw(1) else v for v in found]

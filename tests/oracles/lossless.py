@@ -5,6 +5,8 @@ import zlib
 
 import numpy as np
 
+from oracles.ans import Stream
+
 NAMES = ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 NAMES += ["float16", "float32", "float64"]
 OWN = [(0, -2), (0, -1), (-1, -1), (-1, 0), (-1, 1), (-2, 0), (-2, 1)]
@@ -135,9 +137,9 @@ def section(read, shape, n_axes):
     n_header = read.number()
     if n_header == 0:
         return np.zeros(shape, np.int64), []
-    halvings, n_words = read.number(), read.number()
+    n_stream = read.number()
     head = Bytes(zlib.decompress(read.take(n_header), -15))
-    return Section(shape, n_axes, head).decoded(read.array("<u2", n_words), halvings)
+    return Section(shape, n_axes, head).decoded(Stream(read.take(n_stream)))
 
 
 class Section:
@@ -236,21 +238,13 @@ class Section:
                             out.setdefault(x + 2 * u, []).append((gi, u, b, y, x))
         return [sorted(out[t]) if t in out else [] for t in range(max(out) + 1)]
 
-    def decoded(self, words, halvings):
-        steps = self.steps()
-        lanes = max(1, min(max(map(len, steps)), 8192) >> halvings)
-        coder = Coder(words, lanes)
+    def decoded(self, stream):
         self.sample, self.error, self.square = {}, {}, {}
-        for t, step in enumerate(steps):
+        for step in self.steps():
             guesses = [self.guess(g, b, y, x) for g, _, b, y, x in step]
             tables = [self.tables[self.classes[context]] for *_, context in guesses]
-            tokens = [coder.token(i, table) for i, table in enumerate(tables)]
-            counts = [0 if k < 16 else (k - 16) // 4 + 2 for k in tokens]
-            raw, low = [0] * len(tokens), 0
-            while any(n > low for n in counts):
-                for i, n in enumerate(counts):
-                    raw[i] += coder.raw(i, min(15, max(0, n - low))) << low
-                low += 15
+            tokens = [stream.symbol(i, table) for i, table in enumerate(tables)]
+            raw = stream.numbers([0 if k < 16 else (k - 16) // 4 + 2 for k in tokens])
             for (g, _, b, y, x), found, k, r in zip(step, guesses, tokens, raw, strict=True):
                 guess, blend, prediction, above, _ = found
                 z = k if k < 16 else ((4 + (k - 16) % 4) << ((k - 16) // 4 + 2)) + r
@@ -259,8 +253,7 @@ class Section:
                 self.sample[g, b, y, x] = value
                 self.error[g, b, y, x] = min(abs(blend - 16 * value), 2**36)
                 self.square[g, b, y, x] = [min((v - 16 * value) ** 2, 2**48) for v in guess]
-            coder.done(max(map(len, steps[t + 1 :]), default=0))
-        return self.assembled(), coder.words
+        return self.assembled(), stream.finish()
 
     def assembled(self):
         out = np.zeros(self.shape, np.int64)
@@ -316,31 +309,3 @@ def level(n, steps):
     """So many to an octave."""
     m, e = math.frexp(n)  # n = 2 m * 2^(e - 1), 1 <= 2 m < 2
     return steps * (e - 1) + int(steps * 2 * m - steps)
-
-
-class Coder:
-    def __init__(self, words, lanes):
-        self.lanes = self.kept = lanes
-        self.x = [words[2 * i] + (words[2 * i + 1] << 16) for i in range(lanes)]
-        self.words = words[2 * lanes :]
-
-    def set(self, i, x):
-        self.x[i % self.lanes] = x if x >= 2**16 else (x << 16) + self.words.pop(0)
-
-    def token(self, i, freq):
-        x = self.x[i % self.lanes]
-        start, token = 0, 0
-        while x % 4096 >= start + freq[token]:
-            start, token = start + freq[token], token + 1
-        self.set(i, freq[token] * (x >> 12) + x % 4096 - start)
-        return token
-
-    def raw(self, i, n):
-        x = self.x[i % self.lanes]
-        self.set(i, x >> n)
-        return x % (1 << n)
-
-    def done(self, k):
-        if k < self.kept:
-            self.words[:0] = [x - 2**16 for x in self.x[k : self.kept]]
-            self.kept = k

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 
+from oracles.ans import Stream
 from oracles.lossless import NAMES, Bytes
 from oracles.lossless import unpack as unpack_exact
 
@@ -46,59 +47,6 @@ class Tables:
                 row[:] = [(x + 1) >> 1 for x in row]
             if self.fresh[c] and self.fresh[c] * 8 >= sum(row):
                 self.freq[c], self.fresh[c] = self.made(row), 0
-
-
-class Stream:
-    """Symbols in lanes, then raw bits."""
-
-    def __init__(self, data):
-        reader = Bytes(data)
-        lanes, n_odd, n_words = reader.number(), reader.number(), reader.number()
-        odd = np.frombuffer(reader.take(4 * n_odd), "<u2").reshape(-1, 2).tolist()
-        bits = self.bits(reader.data[reader.at :])
-        octaves = [30 + b for b in bits[:lanes]]
-        for lane, octave in odd:
-            octaves[lane] = octave
-        self.x, at = [], lanes
-        for octave in octaves:
-            self.x.append((1 << octave) + self.number(bits[at : at + octave]))
-            at += octave
-        reader.take(-(-at // 8))
-        self.words = np.frombuffer(reader.take(2 * n_words), "<u2").tolist()[::-1]
-        self.rest = self.bits(reader.data[reader.at :])
-
-    @staticmethod
-    def bits(data):
-        return [byte >> (7 - i) & 1 for byte in data for i in range(8)]
-
-    @staticmethod
-    def number(bits):
-        n = 0
-        for b in bits:
-            n = 2 * n + b
-        return n
-
-    def batch(self, tables, classes):
-        out = []
-        for i, c in enumerate(classes):
-            lane = i % len(self.x)
-            x, freq = self.x[lane], tables.freq[c]
-            slot, start, symbol = x % 4096, 0, 0
-            while slot >= start + freq[symbol]:
-                start, symbol = start + freq[symbol], symbol + 1
-            x = freq[symbol] * (x >> 12) + slot - start
-            self.x[lane] = (x << 16) + self.words.pop() if x < 1 << 16 else x
-            out.append(symbol)
-        tables.learn(list(zip(classes, out, strict=True)))
-        return out
-
-    def finish(self):
-        first = [int(b) for x in self.x for b in f"{x:b}"[1:]]
-        self.raw_bits, self.at = first + self.rest, 0
-
-    def raw(self, n):
-        self.at += n
-        return self.number(self.raw_bits[self.at - n : self.at])
 
 
 class Part:

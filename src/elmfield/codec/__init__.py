@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, check_effort
-from elmfield._array.running import spread
+from elmfield._array.running import small_products, spread
 from elmfield.codec import container
 from elmfield.codec.container import INTERPOLATED, LOSSY, PARTS, SAMPLES_PER_BYTE
 
@@ -100,41 +100,38 @@ def pack_decoded(
     check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
     axis, ends = _cut(arrays[0], channel_axis) if len(arrays) == 1 and step is None else (0, [])
+    parts = np.split(arrays[0], ends, axis) if ends else arrays
+    work = partial(
+        _pack_part, step=step, max_error=max_error, channel_axis=channel_axis, effort=effort
+    )
+    made = spread(work, parts) if ends else list(map(work, parts))
     if not ends:
-        return _pack_whole(arrays, step, max_error, channel_axis, effort)
-    parts = np.split(arrays[0], ends, axis)
-    made = spread(lambda part: _pack_whole([part], step, max_error, channel_axis, effort)[0], parts)
+        return made
     whole = np.concatenate([values for _, values in made], axis)
     head = container.Head.of(whole, channel_axis)
     return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
 
 
+@small_products()
 @WITHOUT_NAN_WARNINGS  # threads have settings of their own
-def _pack_whole(
-    arrays: Sequence[Values],
+def _pack_part(
+    values: Values,
     step: float | None,
     max_error: float | None,
     channel_axis: int | None,
     effort: int,
-) -> list[tuple[bytes, Values]]:
-    """Return what `pack_decoded` does, of arrays that are not cut: parts have no parts."""
-    from elmfield.codec import lossless
-
+) -> tuple[bytes, Values]:
+    """Return the bytes of an array that is not cut, and what they are decoded to."""
     tolerance = max_error if step is None else step
-    if tolerance is None:
-        return list(zip(lossless.pack_many(arrays, channel_axis), arrays))
+    good = tolerance is not None and 0 < tolerance < math.inf
+    if tolerance is None or values.size == 0 or (good and _takes_no_loss(values)):
+        from elmfield.codec import lossless
+
+        return lossless.pack(values, channel_axis), values
     from elmfield.codec import lossy
 
-    good = 0 < tolerance < math.inf
-    exact = [v.size == 0 or (good and _takes_no_loss(v)) for v in arrays]
-    rest = [v for v, is_exact in zip(arrays, exact) if not is_exact]
-    if step is not None:
-        found = iter([lossy.pack_step(v, step, channel_axis, effort) for v in rest])
-    else:
-        found = iter(lossy.pack_bounded(rest, tolerance, channel_axis, effort))
-    same = [v for v, is_exact in zip(arrays, exact) if is_exact]
-    without = iter(zip(lossless.pack_many(same, channel_axis), same))
-    return [next(without if is_exact else found) for is_exact in exact]
+    pack = lossy.pack_bounded if step is None else lossy.pack_step
+    return pack(values, tolerance, channel_axis, effort)
 
 
 def _cut(values: Values, channel_axis: int | None) -> tuple[int, list[int]]:
@@ -190,23 +187,21 @@ def unpack(data: bytes, *, coarse: int = 0) -> Values:
 
 
 def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
-    """Return the arrays of several tiles; those of equal shape without loss are decoded at once."""
+    """Return the arrays of several tiles."""
+    return spread(partial(_unpack_one, coarse=coarse), [bytes(tile) for tile in tiles])
+
+
+def _unpack_one(data: bytes, coarse: int) -> Values:
+    """Return the array of one tile."""
+    if kind_of(data) == PARTS:
+        return container.read_parts(data, unpack_many)
+    if kind_of(data) in (LOSSY, INTERPOLATED):
+        from elmfield.codec import lossy
+
+        return lossy.unpack(data, coarse=coarse)
     from elmfield.codec import lossless
 
-    data = [bytes(tile) for tile in tiles]
-    if any(kind_of(tile) == PARTS for tile in data):
-        return [
-            container.read_parts(t, unpack_many) if kind_of(t) == PARTS else unpack_many([t])[0]
-            for t in data
-        ]
-    coded = [tile for tile in data if kind_of(tile) in (LOSSY, INTERPOLATED)]
-    exact = iter(lossless.unpack_many([t for t in data if kind_of(t) not in (LOSSY, INTERPOLATED)]))
-    if not coded:
-        return list(exact)
-    from elmfield.codec import lossy
-
-    found = iter(spread(partial(lossy.unpack, coarse=coarse), coded))
-    return [next(found if kind_of(t) in (LOSSY, INTERPOLATED) else exact) for t in data]
+    return lossless.unpack(data)
 
 
 def kind_of(data: bytes) -> int:

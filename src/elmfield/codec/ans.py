@@ -1,49 +1,63 @@
-"""The entropy coder: asymmetric numeral systems, many lanes at once, integers only.
+"""The entropy coder: asymmetric numeral systems, several lanes at once, integers only.
 
 A *batch* is an array of symbols that are coded without knowing each other. The decoder is asked
 batch by batch, so what it must know of a batch may depend on all earlier ones. Symbol ``i`` of a
 batch goes to lane ``i mod lanes``: every batch begins at lane 0. A lane is a state ``x`` in
-``[2^16, 2^32)``; a symbol that owns the slots ``[start, start + freq)`` of ``2^bits`` is decoded by
+``[2^16, 2^32)``; a symbol that owns the slots ``[start, start + freq)`` of ``2^12`` is decoded by
 
-    slot = x mod 2^bits,   x <- freq * floor(x / 2^bits) + slot - start,
+    slot = x mod 2^12,   x <- freq * floor(x / 2^12) + slot - start,
 
 and if ``x`` fell below ``2^16`` then ``x <- 2^16 x + the next word``, a word being 16 bits; lanes
-take their words in order of lane. A stream begins with the states, two words each (low half first).
-Encoding runs backwards, from the last symbol to the first. Several streams with batches of equal
-sizes are coded side by side: arrays then have an axis of streams first.
+take their words in order of lane. Encoding runs backwards, from the last symbol to the first.
 
-Little is lost at the end of a lane: its last state is ``2^16 + w``, and ``w`` is a word that would
-have come next in the stream (:meth:`Decoder.release` puts it back). What stands behind the last
-word that symbols need is the *tail*: words of the caller, for raw bits that no context waits for.
+A stream is the number of its lanes and of its words, the first states, the words, and the *tail*:
+words of the caller, for raw bits that no context waits for. Its first words stand in the last
+states of the lanes, which are ``2^16 + word``.
 
 Notes
 -----
-One core, millions of symbols a second, encoded and decoded alike: 3 with 64 lanes, 9
-with 256, 28 with 1024, 66 with 4096 and more: a batch costs about 25 µs however small it is, a
-symbol about 10 ns. A lane costs about 9 bits (8 of them because a first state is written as 32
-bits, whatever its size) if others or the tail have a word for its last state, else 25.
+By NumPy a batch costs about 25 µs for every `lanes` symbols, however few, and a symbol about 10 ns;
+compiled, a symbol costs 3 to 6 ns. A lane costs about 9 bits if the tail has a word for its last
+state, else 25.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array import running
 from elmfield._array.typing import Integers
-from elmfield.codec.container import damaged
-from elmfield.codec.symbol_tables import Entries, Symbols, Tables, as_bytes
+from elmfield.codec.container import ByteReader, ByteWriter, damaged
+from elmfield.codec.symbol_tables import (
+    TABLE_BITS,
+    AdaptiveTables,
+    Entries,
+    Symbols,
+    Tables,
+    as_bytes,
+)
 from elmfield.errors import StoreError
 
 Words = NDArray[np.uint16]
+Bits = NDArray[np.uint8]
 Loop = Callable[..., int]
 
 LOW = 1 << 16
 """The least state of a lane."""
 SCALAR_LANES = 16
 """Up to so many lanes a loop of Python is faster than arrays."""
+MAX_LANES = 8192
+BITS_PER_LANE, BITS_PER_FILLED_LANE = 4096, 1536
+"""So many coded bits make another lane worth its own; the second where the tail fills its state."""
+PRICE_BITS, PRICED_SHARE = 16, 16
+"""Prices of symbols are in 2^-16 bits; those of every 16th are summed up."""
+RAW_BITS = 8
+"""Raw bits of one symbol, at most."""
 
-_HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np.uint32(1)
+_HALF, _WORD, _SHIFT = np.uint32(0xFFFF), np.uint32(16), np.uint32(TABLE_BITS)
+_SLOTS = (1 << TABLE_BITS) - 1
 
 
 # --- one symbol after another ---------------------------------------------------------------------
@@ -51,22 +65,24 @@ _HALF, _WORD, _WIDTH, _ONE = np.uint32(0xFFFF), np.uint32(16), np.uint32(32), np
 
 def read_symbols(
     states: Integers,
-    words: Entries,
+    words: Words,
     classes: Symbols,
     slots: Symbols,
-    entries: Integers | Entries,
+    entries: Entries,
     symbols: Symbols,
-    bits: int,
     at: int,
 ) -> int:
-    """Decode a batch of one stream; return the next word, beyond the last if some were missing."""
-    L, low, end, lane = len(states), (1 << bits) - 1, len(words) - 1, 0
+    """Decode a batch; return the next word, beyond the last if some were missing.
+
+    One more word stands behind the last one, for all that are missing.
+    """
+    L, end, lane = len(states), len(words) - 1, 0
     for i in range(len(classes)):
         row, x = classes[i], states[lane]
-        slot = x & low
+        slot = x & 4095
         symbol = slots[row, slot]
         entry = entries[row, symbol]
-        x = (x >> bits) * (entry & 0xFFFF) + slot - (entry >> 16)
+        x = (x >> 12) * (entry & 0xFFFF) + slot - (entry >> 16)
         if x < LOW:
             x = x << 16 | words[min(at, end)]
             at += 1
@@ -75,144 +91,170 @@ def read_symbols(
     return at
 
 
-def write_symbols(states: Integers, entries: Integers, words: Words, bits: int, at: int) -> int:
-    """Step back over a batch of one stream; its words stand before `at`: return the first."""
-    L = len(states)
-    lane = len(entries) % L
-    for i in range(len(entries) - 1, -1, -1):
-        lane = (lane if lane else L) - 1
-        entry, x = entries[i], states[lane]
-        freq = entry & 0xFFFF
-        if x >> (32 - bits) >= freq:
-            at -= 1
-            words[at] = x & 0xFFFF
-            x >>= 16
-        quotient = x // freq
-        states[lane] = (quotient << bits) + x - quotient * freq + (entry >> 16)
+def write_batches(states: Integers, entries: Entries, ends: Integers, words: Words, at: int) -> int:
+    """Step back over all batches; their words come to stand before `at`: return the first."""
+    L, i = len(states), len(entries)
+    for b in range(len(ends) - 1, -1, -1):
+        start = ends[b - 1] if b else 0
+        lane = (i - start) % L
+        while i > start:
+            i -= 1
+            lane = (lane if lane else L) - 1
+            entry, x = entries[i], states[lane]
+            freq = entry & 0xFFFF
+            if x >> 20 >= freq:
+                at -= 1
+                words[at] = x & 0xFFFF
+                x >>= 16
+            quotient = x // freq
+            states[lane] = (quotient << 12) + x - quotient * freq + (entry >> 16)
     return at
 
 
-def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], bits: int, at: int) -> int:
+def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], at: int) -> int:
     """Run a loop, compiled if that pays; Python reads a memoryview faster than an array."""
     if running.pays(0):
         from elmfield.codec import kernels
 
-        return kernels.IN_TURN[loop](*arrays, bits, at)
-    return loop(*(x.data for x in arrays), bits, at)
+        return kernels.IN_TURN[loop](*arrays, at)
+    return loop(*(x.data for x in arrays), at)
 
 
-# --- encoding -------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------
 
 
-class WordStacks:
-    """Words of several streams, written backwards; at first they hold the streams' tails.
-
-    `size` is how many words a stream may have besides its tail.
-    """
-
-    def __init__(self, tails: Sequence[Words], size: int) -> None:
-        self._end = size + max(len(tail) for tail in tails)
-        self._words = np.zeros((len(tails), self._end), np.uint16)
-        self._top = np.array([self._end - len(tail) for tail in tails], np.int64)
-        self._starts = self._end * np.arange(len(tails))
-        for row, top, tail in zip(self._words, self._top.tolist(), tails):
-            row[top:] = tail
-
-    def push(self, counts: Integers, words: Words) -> None:
-        """Put so many words on top of each stream, those of the first stream first."""
-        self._top -= counts
-        first = self._top + self._starts
-        first[1:] -= np.cumsum(counts)[:-1]
-        self._words.reshape(-1)[np.arange(words.size) + np.repeat(first, counts)] = words
-
-    def pop_states(self, n: int) -> Entries:
-        """Return last states of n lanes: each stream's n words on top, or zeros for none left."""
-        place = self._top[:, None] + np.arange(n)
-        words = np.take_along_axis(self._words, np.minimum(place, self._end - 1), axis=1)
-        words = np.where(place < self._end, words, 0)
-        self._top = np.minimum(self._top + n, self._end)
-        return np.uint32(LOW) + words.astype(np.uint32)
-
-    def content(self) -> list[Words]:
-        """Return what each stream holds."""
-        return [row[top:] for row, top in zip(self._words, self._top.tolist())]
+def pack_bits(values: NDArray[np.integer], widths: NDArray[np.integer]) -> Bits:
+    """Return the bits of values, the highest first, one behind the other."""
+    widths = widths.astype(np.int64)
+    n = int(widths.sum())
+    shift = np.repeat(np.cumsum(widths), widths) - 1 - np.arange(n)
+    return ((np.repeat(values.astype(np.int64), widths) >> shift) & 1).astype(np.uint8)
 
 
-def encode(x: Entries, entries: Entries, bits: int, stacks: WordStacks) -> None:
-    """Turn states after a batch of symbols, (streams, n), into states before it, in place."""
-    (S, L), shift = x.shape, np.uint32(bits)
-    for a in reversed(range(0, entries.shape[1], L)):
-        e = entries[:, a : a + L].reshape(-1)
-        n = e.size // S
-        state = x[:, :n].reshape(-1)
-        full, words = _encode_symbols(state, e & _HALF, e >> _WORD, shift)
-        if full.size:
-            stacks.push(np.bincount(full // n, minlength=S), words)
-        x[:, :n] = state.reshape(S, n)
+def unpack_bits(bits: Bits, widths: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return values of so many bits each; `bits` must be long enough."""
+    widths = widths.astype(np.int64)
+    out = np.zeros(len(widths), np.int64)
+    some = np.flatnonzero(widths)
+    if some.size:
+        ends = np.cumsum(widths)
+        n = int(ends[-1])
+        shift = np.repeat(ends, widths) - 1 - np.arange(n)
+        parts = bits[:n].astype(np.int64) << shift
+        out[some] = np.add.reduceat(parts, (ends - widths)[some])
+    return out
 
 
-def _encode_symbols(
-    state: Entries, freq: Entries, start: Entries, shift: np.uint32
-) -> tuple[Integers, Words]:
-    """Step back by one symbol a state, in place; which states gave a word first, and the words.
+def raw_entries(values: NDArray[np.integer], low: int, widths: NDArray[np.integer]) -> Entries:
+    """Return entries of up to 8 bits of values, from bit `low` on: all slots are as likely."""
+    some = np.minimum(widths.astype(np.int64) - low, RAW_BITS)
+    free = TABLE_BITS - some
+    part = (values >> low) & ((1 << some) - 1)
+    return np.asarray(part << (free + 16) | 1 << free, np.uint32)
 
-    Changes `freq` too.
-    """
-    # x would pass 2^32 if x >> (32 - bits) >= freq.
-    full = ((state >> (_WIDTH - shift)) >= freq).nonzero()[0]
+
+@lru_cache(maxsize=1)
+def raw_tables() -> Tables:
+    """Return the tables of these entries; the class is the number of bits."""
+    freq = np.zeros((1 + RAW_BITS, 1 << RAW_BITS), np.int64)
+    for bits in range(1 + RAW_BITS):
+        freq[bits, : 1 << bits] = 1 << TABLE_BITS - bits
+    return Tables.of(freq)
+
+
+@lru_cache(maxsize=1)
+def _prices() -> NDArray[np.int64]:
+    """Return the bits of a symbol by its frequency, times 2^PRICE_BITS."""
+    bits = TABLE_BITS - np.log2(np.maximum(np.arange(1 + (1 << TABLE_BITS)), 1))
+    return np.asarray(np.rint(bits * (1 << PRICE_BITS)), np.int64)
+
+
+class StreamWriter:
+    """Batches of symbols in the order of reading, and raw bits behind them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entries] = []
+        self._sizes: list[NDArray[np.integer]] = []
+        self.raw: list[Bits] = []  # read after all symbols
+
+    def append(self, entries: Entries, sizes: NDArray[np.integer]) -> None:
+        """Append batches of so many entries of tables."""
+        self._entries.append(entries)
+        self._sizes.append(sizes)
+
+    def symbols(
+        self, tables: AdaptiveTables, classes: NDArray[np.integer], symbols: Symbols
+    ) -> None:
+        """Append a batch, shape (n,), and learn from it."""
+        entries = tables.tables.entries
+        where = classes.astype(np.intp) * entries.shape[1] + symbols
+        self.append(entries.take(where), np.array([where.size]))
+        tables.update(classes, symbols)
+
+    def numbers(self, values: NDArray[np.integer], widths: NDArray[np.integer]) -> None:
+        """Append numbers of so many bits, the lowest 8 first, then the next of those with more."""
+        for low in range(0, int(widths.max(initial=0)), RAW_BITS):
+            some = widths > low
+            entries = raw_entries(values[some], low, widths[some])
+            self.append(entries, np.array([entries.size]))
+
+    def content(self, tail: Words | None = None) -> bytes:
+        """Return the bytes of the stream; `tail` stands behind it in place of raw bits."""
+        if tail is None:
+            bits = np.concatenate([np.zeros(0, np.uint8), *self.raw])
+            tail = np.packbits(np.pad(bits, (0, -bits.size % 16))).view("<u2")
+        entries = np.concatenate([np.zeros(0, np.uint32), *self._entries])
+        sizes = np.concatenate([np.zeros(0, np.int64), *self._sizes])
+        some = entries[::PRICED_SHARE] & _HALF
+        total = PRICED_SHARE * int(_prices().take(some).sum()) >> PRICE_BITS
+        filled = min(tail.size, total // BITS_PER_FILLED_LANE)
+        most = min(MAX_LANES, int(sizes.max(initial=1)))
+        lanes = max(1, min(most, max(filled, total // BITS_PER_LANE)))
+        x = np.full(lanes, LOW, np.int64)
+        x[: tail.size] += tail[:lanes]
+        words = encode(entries, np.cumsum(sizes), x)
+        out = ByteWriter()
+        out.number(lanes)
+        out.number(len(words))
+        out.data += x.astype("<u4").tobytes() + words.astype("<u2").tobytes()
+        return bytes(out.data + tail[lanes:].astype("<u2").tobytes())
+
+
+def encode(entries: Entries, ends: Integers, x: Integers) -> Words:
+    """Encode batches backwards, from last states to first ones, in place; return the words."""
+    L, n = len(x), len(entries)
+    if L <= SCALAR_LANES or running.pays(0):
+        words = np.empty(n, np.uint16)
+        return words[_in_turn(write_batches, (x, entries, ends.astype(np.int64), words), n) :]
+    states, found = x.astype(np.uint32), [np.zeros(0, np.uint16)]
+    freqs, starts = entries & _HALF, entries >> _WORD
+    for start, end in zip([0, *ends[:-1].tolist()][::-1], ends[::-1].tolist()):
+        for a in reversed(range(start, end, L)):
+            part = slice(a, min(a + L, end))
+            found.append(_encode_symbols(states[: part.stop - a], freqs[part], starts[part]))
+    x[:] = states
+    return np.concatenate(found[::-1])
+
+
+def _encode_symbols(state: Entries, freq: Entries, start: Entries) -> Words:
+    """Step back by one symbol a state, in place; return the words. Changes `freq` too."""
+    # x would pass 2^32 if x >> 20 >= freq.
+    full = ((state >> np.uint32(32 - TABLE_BITS)) >= freq).nonzero()[0]
     high = state.take(full)
     words = high.astype(np.uint16)
-    if full.size:
-        high >>= _WORD
-        state[full] = high
+    high >>= _WORD
+    state[full] = high
     # x <- floor(x / freq) 2^bits + x mod freq + start
     quotient = state // freq
     freq *= quotient
     state -= freq
-    quotient <<= shift
+    quotient <<= _SHIFT
     state += quotient
     state += start
-    return full, words
+    return words
 
 
-def encode_raw(x: Entries, numbers: Entries, stacks: WordStacks) -> None:
-    """Do the same for raw numbers, ``value * 2^16 + bits``; those without bits change nothing."""
-    L = x.shape[1]
-    for a in reversed(range(0, numbers.shape[1], L)):
-        some = numbers[:, a : a + L]
-        stream, lane = np.nonzero(some)
-        if not stream.size:
-            continue
-        raw = some[stream, lane]
-        shift = raw & _HALF
-        state = x[stream, lane]
-        full = (state >> (_WIDTH - shift)) > 0
-        stacks.push(np.bincount(stream[full], minlength=len(x)), state[full].astype(np.uint16))
-        state[full] >>= _WORD
-        state <<= shift
-        state += raw >> _WORD
-        x[stream, lane] = state
-
-
-def encode_batches(batches: Sequence[Entries], bits: int, x: Entries) -> Words:
-    """Encode the batches of one stream backwards; return its words. Changes the states (lanes,)."""
-    L, shift, found = len(x), np.uint32(bits), [np.zeros(0, np.uint16)]
-    if L <= SCALAR_LANES or running.pays(0):
-        states, at = x.astype(np.int64), sum(map(len, batches))
-        words = np.empty(at, np.uint16)
-        for entries in reversed(batches):
-            at = _in_turn(write_symbols, (states, entries.astype(np.int64), words), bits, at)
-        x[:] = states
-        return words[at:]
-    for entries in reversed(batches):
-        freqs, starts = entries & _HALF, entries >> _WORD
-        for a in reversed(range(0, len(entries), L)):
-            freq = freqs[a : a + L]
-            found.append(_encode_symbols(x[: len(freq)], freq, starts[a : a + L], shift)[1])
-    return np.concatenate(found[::-1])
-
-
-# --- decoding -------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def too_short() -> StoreError:
@@ -220,138 +262,86 @@ def too_short() -> StoreError:
     return damaged("has a stream that ends before its last symbol")
 
 
-def first_states(words: Words, lanes: int) -> Integers:
-    """Return the states that a stream begins with, checked."""
-    if len(words) < 2 * lanes:
-        raise damaged("has a stream that is too short for its lanes")
-    states = words[: 2 * lanes : 2] + (words[1 : 2 * lanes : 2].astype(np.int64) << 16)
-    if int(states.min(initial=LOW)) < LOW:
-        raise damaged("has a stream that begins with an impossible state")
-    return states
+class StreamReader:
+    """What a :class:`StreamWriter` wrote: all symbols, then `finish`, then raw bits.
 
-
-class Decoder:
-    """One or several streams, read batch by batch.
-
-    Parameters
-    ----------
-    streams : sequence of arrays of uint16
-        Several are decoded side by side: they have equally many lanes and batches of equal sizes.
-    lanes : int
-        As in the encoder; it is not in the stream.
+    `x` has the states, `words` one more word behind the last, `at` the next.
     """
 
-    def __init__(self, streams: Sequence[Words], lanes: int) -> None:
-        self.x = np.stack([first_states(words, lanes) for words in streams]).astype(np.uint32)
-        lengths = np.array([len(words) for words in streams], np.int64)
-        self.words = np.concatenate(streams).astype(np.uint32)
-        self.end = np.cumsum(lengths)
-        self.next = self.end - lengths + 2 * lanes
-        self._lanes = self._kept = lanes
+    def __init__(self, data: bytes) -> None:
+        reader = ByteReader(data)
+        lanes, n_words = reader.number(), reader.number()
+        if not 1 <= lanes <= MAX_LANES:
+            raise damaged("names impossible lanes")
+        self.x = reader.array("<u4", lanes).astype(np.int64)
+        if int(self.x.min()) < LOW:
+            raise damaged("has a stream that begins with an impossible state")
+        self.words = np.append(reader.array("<u2", n_words).astype(np.uint16), np.uint16(0))
+        rest = reader.rest()
+        self.at, self._rest = 0, np.frombuffer(rest + bytes(len(rest) % 2), "<u2")
+        self._bits = np.zeros(0, np.uint8)
+
+    def symbols(self, tables: AdaptiveTables, classes: NDArray[np.integer]) -> Symbols:
+        """Return the next batch, shape (n,), and learn from it."""
+        symbols = self.decode(tables.tables, classes)
+        tables.update(classes, symbols)
+        return symbols
+
+    def numbers(self, widths: NDArray[np.integer]) -> Integers:
+        """Return numbers of so many bits."""
+        out = np.zeros(widths.shape, np.int64)
+        for low in range(0, int(widths.max(initial=0)), RAW_BITS):
+            some = np.flatnonzero(widths > low)
+            part = self.decode(raw_tables(), np.minimum(widths[some] - low, RAW_BITS))
+            out[some] |= part.astype(np.int64) << low
+        return out
 
     def decode(self, tables: Tables, classes: NDArray[np.integer]) -> Symbols:
-        """Return the symbols of the next batch; `classes` has the shape (n,) or (streams, n)."""
-        L = self._lanes
-        if len(self.x) == 1 and (L <= SCALAR_LANES or running.pays(0)):
-            return self._decode_in_turn(tables, as_bytes(classes)).reshape(classes.shape)
-        rows = np.asarray(classes, np.intp).reshape(len(self.x), -1)
-        n = rows.shape[1]
-        slots, entries = rows << tables.bits, rows * tables.entries.shape[1]
-        pieces = [
-            self._decode_lanes(tables, slots[:, a : a + L], entries[:, a : a + L])
-            for a in range(0, max(n, 1), L)
-        ]
-        return np.concatenate(pieces, axis=1).reshape(classes.shape)
-
-    def _decode_in_turn(self, tables: Tables, classes: Symbols) -> Symbols:
-        """Return symbols of one stream."""
-        if int(classes.max(initial=0)) >= len(tables.entries):  # a compiled loop would not say so
-            raise IndexError("a class has no table")
-        symbols, end = np.empty(len(classes), np.uint8), int(self.end[0])
-        states, words = self.x[0].astype(np.int64), self.words[:end]
-        arrays = states, words, classes, tables.slots, tables.entries.astype(np.int64), symbols
-        at = _in_turn(read_symbols, arrays, tables.bits, int(self.next[0]))
-        if at > end:
-            raise too_short()
-        self.x[0], self.next[0] = states, at
-        return symbols
-
-    def _decode_lanes(
-        self, tables: Tables, slots: NDArray[np.intp], place: NDArray[np.intp]
-    ) -> Symbols:
-        """Return symbols, (streams, n), no more than there are lanes.
-
-        `slots` and `place` say where the tables of their classes begin; they are changed.
-        """
-        x = self.x[:, : slots.shape[1]]
-        slot = x & np.uint32((1 << tables.bits) - 1)
-        slots += slot
-        symbols: Symbols = tables.slots.take(slots)
-        place += symbols
-        entry = tables.entries.take(place)
-        high = x >> np.uint32(tables.bits)
-        high *= entry & _HALF
-        high += slot
-        entry >>= _WORD
-        high -= entry
-        self._refill(high)
-        x[...] = high
-        return symbols
-
-    def decode_raw(self, bits: NDArray[np.integer]) -> Entries:
-        """Return raw numbers of so many bits each, 0 to 15, in the shape of `bits`."""
-        counts = np.asarray(bits, np.uint32).reshape(len(self.x), -1)
-        out = np.empty_like(counts)
-        for a in range(0, counts.shape[1], self._lanes):
-            shift = counts[:, a : a + self._lanes]
-            x = self.x[:, : shift.shape[1]]
-            out[:, a : a + self._lanes] = ((_ONE << shift) - _ONE) & x
-            high = x >> shift
-            self._refill(high)
-            self.x[:, : shift.shape[1]] = high
-        return out.reshape(bits.shape)
-
-    def _refill(self, x: Entries) -> None:
-        """Give states that have become small the next words, in place; x is contiguous."""
-        small = x < LOW
-        flat = x.reshape(-1)
-        which = small.reshape(-1).nonzero()[0]
-        if not which.size:
-            return
-        if len(x) == 1:  # the words of one stream stand in a row
-            first = int(self.next[0])
-            self.next[0] = first + which.size
-            words = self.words[first : first + which.size]
+        """Return the symbols of the next batch, shape (n,)."""
+        L, n = len(self.x), len(classes)
+        if L <= SCALAR_LANES or running.pays(0):
+            if int(classes.max(initial=0)) >= len(tables.entries):  # a loop would not say so
+                raise IndexError("a class has no table")
+            symbols = np.empty(n, np.uint8)
+            arrays = self.x, self.words, as_bytes(classes), tables.slots, tables.entries, symbols
+            self.at = _in_turn(read_symbols, arrays, self.at)
         else:
-            counts = np.count_nonzero(small, axis=1)
-            ahead = self.next - (np.cumsum(counts) - counts)
-            self.next += counts
-            words = self.words.take(np.arange(which.size) + np.repeat(ahead, counts), mode="clip")
-        if bool((self.next > self.end).any()):
+            rows = np.asarray(classes, np.intp)
+            pieces = [self._decode_lanes(tables, rows[a : a + L]) for a in range(0, max(n, 1), L)]
+            symbols = np.concatenate(pieces)
+        if self.at >= len(self.words):
             raise too_short()
-        filled = flat.take(which)
-        filled <<= _WORD
-        filled |= words
-        flat[which] = filled
+        return symbols
 
-    def release(self, keep: int) -> None:
-        """Later batches use lanes below `keep` only: let the others give their last word back."""
-        if keep >= self._kept:
-            return
-        last = self.x[:, keep : self._kept] - np.uint32(LOW)
-        if int(last.max(initial=0)) >= LOW:
-            raise unfinished()
-        self.next -= last.shape[1]
-        self.words[self.next[:, None] + np.arange(last.shape[1])] = last
-        self._kept = keep
+    def _decode_lanes(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
+        """Return symbols, no more than there are lanes."""
+        x = self.x[: len(rows)]
+        slot = x & _SLOTS
+        symbols: Symbols = tables.slots.take((rows << TABLE_BITS) + slot)
+        entry = tables.entries.take(rows * tables.entries.shape[1] + symbols).astype(np.int64)
+        x >>= TABLE_BITS
+        x *= entry & 0xFFFF
+        x += slot
+        x -= entry >> 16
+        small = (x < LOW).nonzero()[0]
+        words = self.words.take(np.arange(self.at, self.at + small.size), mode="clip")
+        x[small] = x[small] << 16 | words
+        self.at += small.size
+        return symbols
 
-    def finish(self) -> list[Words]:
-        """Return what is left of every stream: the tail, and perhaps zeros after it."""
-        self.release(0)
-        spans = zip(self.next.tolist(), self.end.tolist(), strict=True)
-        return [self.words[a:b].astype(np.uint16) for a, b in spans]
+    def finish(self) -> Words:
+        """Return the tail, once all symbols were read: in the lanes, then behind the words."""
+        if self.at != len(self.words) - 1:
+            raise damaged("has words that nothing reads")
+        if int(self.x.max()) >= 2 * LOW:
+            raise damaged("has a stream that does not end as it should")
+        tail = np.concatenate([self.x - LOW, self._rest]).astype("<u2")
+        self._bits = np.unpackbits(tail.view(np.uint8))
+        return tail.astype(np.uint16)
 
-
-def unfinished() -> StoreError:
-    """Return the error for a lane whose last state is impossible."""
-    return damaged("has a stream that does not end as it should")
+    def raw(self, n: int) -> Bits:
+        """Return the next n raw bits."""
+        if n > len(self._bits):
+            raise damaged("ends before its last raw bit")
+        bits, self._bits = self._bits[:n], self._bits[n:]
+        return bits

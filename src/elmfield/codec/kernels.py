@@ -14,10 +14,10 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
 from elmfield.codec.ans import Loop
 from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
-from elmfield.codec.symbol_tables import Entries, Symbols
+from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
 
-read, write = compiled(ans.read_symbols), compiled(ans.write_symbols)
-IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_symbols: write}
+read, write = compiled(ans.read_symbols), compiled(ans.write_batches)
+IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_batches: write}
 
 
 @compiled
@@ -34,10 +34,11 @@ def learn(
     fresh: Integers,
     entries: Entries,
     slots: Symbols,
-    how: tuple[int, int, int],
+    weight: int,
+    limit: int,
 ) -> None:
-    """Run `symbol_tables.AdaptiveTables._learn` with its weight, limit and bits."""
-    (K, A), (weight, limit, bits) = counts.shape, how
+    """Run `symbol_tables.AdaptiveTables._learn`."""
+    K, A = counts.shape
     for k in range(K):
         total, n, largest = 0, 0, 0
         for a in range(A):
@@ -56,7 +57,7 @@ def learn(
         for a in range(A):
             n += counts[k, a] > 0
             largest = a if counts[k, a] > counts[k, largest] else largest
-        room, start = (1 << bits) - n, 0
+        room, start = (1 << TABLE_BITS) - n, 0
         rest = room
         for a in range(A):
             rest -= counts[k, a] * room // max(total, 1)

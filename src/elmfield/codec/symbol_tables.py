@@ -1,6 +1,5 @@
 """Tables of the entropy coder: how often symbols come, fixed, or learned from what was coded."""
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -14,6 +13,9 @@ Symbols = NDArray[np.uint8]
 Entries = NDArray[np.uint32]
 """``start * 2^16 + freq`` of symbols."""
 
+TABLE_BITS = 12
+"""Every table sums to 2^12: a frequency fits 16 bits, a symbol sends at most one word."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -21,48 +23,38 @@ class Tables:
 
     Parameters
     ----------
-    bits : int
-        Every row sums to ``2^bits``; at most 15, so that a frequency fits 16 bits and a symbol
-        sends at most one word.
     entries : array of uint32, shape (K, A)
         ``start * 2^16 + freq`` of every symbol of every class.
-    slots : array of uint8, shape (K, 2^bits)
+    slots : array of uint8, shape (K, 2^12)
         Which symbol owns a slot.
     """
 
-    bits: int
     entries: Entries
     slots: Symbols
 
     @classmethod
-    def of(cls, freq: NDArray[np.integer], bits: int) -> "Tables":
+    def of(cls, freq: NDArray[np.integer]) -> "Tables":
         """Return the tables of :func:`frequencies`, (K, A), A at most 256."""
         freq = np.asarray(freq, np.int64)
         K, A = freq.shape
         start = np.cumsum(freq, axis=1) - freq
         owners = np.tile(np.arange(A, dtype=np.uint8), K)
-        slots = np.repeat(owners, freq.ravel()).reshape(K, 1 << bits)
-        return cls(bits, (start << 16 | freq).astype(np.uint32), slots)
+        slots = np.repeat(owners, freq.ravel()).reshape(K, 1 << TABLE_BITS)
+        return cls((start << 16 | freq).astype(np.uint32), slots)
 
 
-def join_tables(tables: Sequence[Tables]) -> Tables:
-    """Return the tables of several streams one after another; all have the same bits."""
-    entries, slots = [t.entries for t in tables], [t.slots for t in tables]
-    return Tables(tables[0].bits, np.concatenate(entries), np.concatenate(slots))
+def frequencies(counts: NDArray[np.integer]) -> Integers:
+    """Return frequencies that sum to 2^12 in every row, in proportion to counts, (K, A).
 
-
-def frequencies(counts: NDArray[np.integer], bits: int) -> Integers:
-    """Return frequencies that sum to ``2^bits`` in every row, in proportion to counts, (K, A).
-
-    ``f = [c > 0] + floor(c (2^bits - n) / sum c)`` with n the number of counts above 0, and what is
-    missing to ``2^bits`` is added to the largest count (the first of them). A count of 0 gets no
+    ``f = [c > 0] + floor(c (2^12 - n) / sum c)`` with n the number of counts above 0, and what is
+    missing to ``2^12`` is added to the largest count (the first of them). A count of 0 gets no
     frequency; a row of zeros gives everything to symbol 0.
     """
     c = np.asarray(counts, np.int64)
     total = c.sum(axis=1, keepdims=True)
     n = np.count_nonzero(c, axis=1)[:, None]
-    f = (c > 0) + c * ((1 << bits) - n) // np.maximum(total, 1)
-    f[np.arange(len(c)), c.argmax(axis=1)] += (1 << bits) - f.sum(axis=1)
+    f = (c > 0) + c * ((1 << TABLE_BITS) - n) // np.maximum(total, 1)
+    f[np.arange(len(c)), c.argmax(axis=1)] += (1 << TABLE_BITS) - f.sum(axis=1)
     return np.asarray(f, np.int64)
 
 
@@ -73,8 +65,6 @@ class AdaptiveTables:
     ----------
     counts : array of integers, shape (K, A)
         Initial counts; symbols that may come need at least 1.
-    bits : int
-        Every table sums to ``2^bits``.
     weight : int
         What one symbol adds to its count.
     limit : int
@@ -92,7 +82,6 @@ class AdaptiveTables:
     def __init__(
         self,
         counts: NDArray[np.integer],
-        bits: int = 12,
         *,
         weight: int = 32,
         limit: int = 1 << 16,
@@ -103,14 +92,14 @@ class AdaptiveTables:
         self.fresh = np.zeros(len(self.counts), np.int64)  # added since the last table
         self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
         self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
-        self.tables = Tables.of(frequencies(self.counts, bits), bits)
+        self.tables = Tables.of(frequencies(self.counts))
 
     def copy(self) -> "AdaptiveTables":
         """Return tables that learn apart from these."""
         other, own = copy(self), self.tables
         other.counts, other.fresh = self.counts.copy(), self.fresh.copy()
         other.seen, other.n = self.seen.copy(), self.n.copy()
-        other.tables = Tables(own.bits, own.entries.copy(), own.slots.copy())
+        other.tables = Tables(own.entries.copy(), own.slots.copy())
         return other
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
@@ -133,7 +122,7 @@ class AdaptiveTables:
             from elmfield.codec import kernels
 
             arrays = self.seen, self.counts, self.fresh, tables.entries, tables.slots
-            kernels.learn(*arrays, (self.weight, self.limit, tables.bits))
+            kernels.learn(*arrays, self.weight, self.limit)
             return
         self.seen *= self.weight
         self.counts += self.seen
@@ -145,7 +134,7 @@ class AdaptiveTables:
             sums[large] = self.counts[large].sum(axis=1)
         stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
         if stale.size:
-            new = Tables.of(frequencies(self.counts[stale], tables.bits), tables.bits)
+            new = Tables.of(frequencies(self.counts[stale]))
             tables.entries[stale], tables.slots[stale] = new.entries, new.slots
             self.fresh[stale] = 0
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.running import small_products
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.plane_model import Model, set_anchors
@@ -104,7 +103,6 @@ class Frame:
         found = np.stack([framed.take(inner + offset, mode="clip") for offset in near])
         return found, framed.take(inner)
 
-    @small_products()
     def predict(self, model: Model) -> tuple[Floats, Integers, Bools]:
         """Predict all samples.
 

@@ -5,17 +5,16 @@ says how the bytes are laid out.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Integers
-from elmfield.codec.container import LOSSLESS, ByteReader, Head, damaged, fill_up
+from elmfield.codec.container import LOSSLESS, ByteReader, ByteWriter, Head, damaged, fill_up
 from elmfield.codec.lossless import numbers, plane_coder
 from elmfield.codec.lossless.numbers import Ranks, from_ranks, on_lattice, ranks
-from elmfield.codec.lossless.plane_coder import NO_WORDS, Plane, PlaneWriter
+from elmfield.codec.lossless.plane_coder import NO_WORDS, Plane, write_planes
 from elmfield.codec.lossless.plane_model import MAX_RANGE
 
 Values = NDArray[np.generic]
@@ -30,46 +29,31 @@ GAPS = 128
 """Added to the way where NaN are written as gaps."""
 
 
-def pack_many(
-    tiles: Sequence[Values],
-    channel_axis: int | None = None,
-    lattices: Sequence[Lattice | None] | None = None,
-) -> list[bytes]:
-    """Return the bytes of several arrays; NaN, infinities and -0 come back bit for bit.
+def pack(values: Values, channel_axis: int | None = None, lattice: Lattice | None = None) -> bytes:
+    """Return the bytes of an array; NaN, infinities and -0 come back bit for bit.
 
-    `lattices` have offset and step of values that are known to lie on one: floats (others are
-    looked for), or whole numbers of at most 32 bits, with a step above 1.
+    `lattice` has offset and step of values that are known to lie on one: floats (others are looked
+    for), or whole numbers of at most 32 bits, with a step above 1. Where they take fewer bytes,
+    values stand as they are.
     """
-    heads = [Head.of(values, channel_axis) for values in tiles]
-
-    def begin(values: Values, head: Head, lattice: Lattice | None) -> PlaneWriter:
-        out = PlaneWriter(bytes(head.writer(LOSSLESS).data))
-        if values.size:
-            order = _AxisOrder(head)
-            native = values.astype(head.dtype, copy=False)
-            _write_values(out, order.arrange(native), order.ndim, lattice)
-        return out
-
-    packed = plane_coder.finish_writers(
-        list(map(begin, tiles, heads, lattices or [None] * len(tiles)))
-    )
-    return [_choose_shorter(data, v, head) for data, v, head in zip(packed, tiles, heads)]
+    head = Head.of(values, channel_axis)
+    out, stored = head.writer(LOSSLESS), head.writer(LOSSLESS)
+    if values.size:
+        order = _AxisOrder(head)
+        native = values.astype(head.dtype, copy=False)
+        _write_values(out, order.arrange(native), order.ndim, lattice)
+        packed = fill_up(bytes(out.data), values.size, LOSSLESS)
+        if len(packed) <= len(stored.data) + 1 + values.nbytes:
+            return packed
+    little = values.astype(head.dtype.newbyteorder("<"))
+    return bytes(stored.data) + bytes([STORED]) + little.tobytes()
 
 
-def _choose_shorter(packed: bytes, values: Values, head: Head) -> bytes:
-    """Return a tile, or its values as they are where that takes fewer bytes."""
-    packed = fill_up(packed, values.size, LOSSLESS)
-    start = bytes(head.writer(LOSSLESS).data) + bytes([STORED])
-    if values.size and len(packed) <= len(start) + values.nbytes:
-        return packed
-    return start + values.astype(head.dtype.newbyteorder("<")).tobytes()
-
-
-def unpack_many(tiles: Sequence[bytes]) -> list[Values]:
-    """Return the arrays of several tiles; StoreError where the bytes are damaged."""
-    read = [_CodedTile(tile) for tile in tiles]
-    plane_coder.decode_sections([section for tile in read for section in tile.sections])
-    return [tile.values() for tile in read]
+def unpack(data: bytes) -> Values:
+    """Return the array of a tile; StoreError where the bytes are damaged."""
+    tile = _CodedTile(data)
+    plane_coder.decode_sections(tile.sections)
+    return tile.values()
 
 
 class _AxisOrder:
@@ -114,7 +98,7 @@ class _AxisOrder:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _write_values(out: PlaneWriter, values: NDArray[Any], ndim: int, known: Lattice | None) -> None:
+def _write_values(out: ByteWriter, values: NDArray[Any], ndim: int, known: Lattice | None) -> None:
     """Write the way, its numbers and planes of values (C, A, Z, Y, X)."""
     if values.dtype.kind != "f" and known is None:
         out.data.append(RANKED)
@@ -125,7 +109,7 @@ def _write_values(out: PlaneWriter, values: NDArray[Any], ndim: int, known: Latt
     out.data.append((RANKED if found is None else ON_LATTICE) + (0 if gaps is None else GAPS))
     if gaps is not None:
         out.number(int(ranks(values[gaps][:1])[0]))
-        out.planes(gaps.astype(np.int64), ndim)
+        write_planes(out, gaps.astype(np.int64), ndim)
     if found is None:
         _write_ranks(out, ranks(filled), ndim)
         return
@@ -162,7 +146,7 @@ def _place_on_lattice(
     return offset, step, k, off
 
 
-def _write_corrections(out: PlaneWriter, k: Integers, off: Integers, ndim: int) -> None:
+def _write_corrections(out: ByteWriter, k: Integers, off: Integers, ndim: int) -> None:
     """Write how many ranks values lie off their lattice: by place on it, or by sample."""
     least, n = int(off.min()), int(k.max()) + 1
     if not off.any():
@@ -177,9 +161,9 @@ def _write_corrections(out: PlaneWriter, k: Integers, off: Integers, ndim: int) 
     out.signed(least)
     if by_place:
         out.number(n)
-        out.planes((table - least).reshape(1, 1, 1, 1, n), 1)
+        write_planes(out, (table - least).reshape(1, 1, 1, 1, n), 1)
     else:
-        out.planes(off - least, ndim)
+        write_planes(out, off - least, ndim)
 
 
 def _fill_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArray[Any]]:
@@ -199,7 +183,7 @@ def _fill_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArray[
     return gaps, flat[last].reshape(values.shape)
 
 
-def _write_ranks(out: PlaneWriter, rank: Ranks, ndim: int) -> None:
+def _write_ranks(out: ByteWriter, rank: Ranks, ndim: int) -> None:
     """Write whole numbers: least, step, raw low bits, and the rest as planes."""
     least = int(rank.min())
     distance = rank - rank.dtype.type(least)
@@ -213,7 +197,7 @@ def _write_ranks(out: PlaneWriter, rank: Ranks, ndim: int) -> None:
     if shift:
         tail = numbers.pack_low_bits(distance.ravel(), shift)
         distance >>= rank.dtype.type(shift)
-    out.planes(distance, ndim, tail)
+    write_planes(out, distance, ndim, tail)
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.container import ByteReader, damaged
 from elmfield.codec.lossless.wavefront import BINS, FRACTION, Stencil
-from elmfield.codec.symbol_tables import Tables, frequencies
+from elmfield.codec.symbol_tables import TABLE_BITS, Tables, frequencies
 from elmfield.errors import StoreError
 
 MAX_RANGE = (1 << 31) - 1
@@ -18,8 +18,6 @@ MAX_RANGE = (1 << 31) - 1
 MAX_HEADER_BYTES = 1 << 22
 DEFAULT_GAINS = (6, 16, 6, 16, 10, 6)
 """Without learning: what an error in the past says, in 64ths, in the order of the runs."""
-TOKEN_BITS = 12
-"""Tables of tokens sum to 2^12."""
 DIRECT = 16
 N_TOKENS = DIRECT + 4 * 31
 """Numbers below 16 are their own tokens; others give their length and two bits after the first."""
@@ -110,7 +108,7 @@ def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
     used = 1 + int(np.flatnonzero(counts.any(axis=0))[-1])
     merged = np.zeros((int(classes.max()) + 1, used), np.int64)
     np.add.at(merged, classes, counts[:, :used])
-    share = merged / np.maximum(merged.sum(axis=1, keepdims=True), 1) * (1 << TOKEN_BITS)
+    share = merged / np.maximum(merged.sum(axis=1, keepdims=True), 1) * (1 << TABLE_BITS)
     with np.errstate(divide="ignore"):
         level = np.rint(OCTAVE_STEPS * np.log2(np.maximum(share, 1.0))) + 1
     return np.where(merged > 0, level, 0).astype(np.uint8)
@@ -118,7 +116,7 @@ def frequency_levels(counts: Integers, classes: Integers) -> NDArray[np.uint8]:
 
 # 256 * 2^(q/4), rounded, by integers: the rest are shifts.
 LEVEL_SIZES = np.array(
-    [0] + [((256, 304, 362, 431)[q % 4] << (q // 4)) for q in range(OCTAVE_STEPS * TOKEN_BITS + 1)],
+    [0] + [((256, 304, 362, 431)[q % 4] << (q // 4)) for q in range(OCTAVE_STEPS * TABLE_BITS + 1)],
     np.int64,
 )
 
@@ -170,7 +168,7 @@ class Model:
         level[:, : self.levels.shape[1]] = self.levels
         if int(level.max(initial=0)) >= len(LEVEL_SIZES) or not level.any(axis=1).all():
             raise damaged("has a table with an impossible frequency")
-        return Tables.of(frequencies(LEVEL_SIZES[level], TOKEN_BITS), TOKEN_BITS)
+        return Tables.of(frequencies(LEVEL_SIZES[level]))
 
     def pack(self, stencil: Stencil) -> bytes:
         """Return the bytes of the header."""

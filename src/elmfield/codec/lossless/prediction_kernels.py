@@ -15,16 +15,15 @@ from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Floats, Integers
-from elmfield.codec.ans import first_states, too_short, unfinished
+from elmfield.codec.ans import RAW_BITS, StreamReader, too_short
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_coder import Plane
-from elmfield.codec.lossless.plane_model import LEAST, RAW, TOKEN_BITS, Model
+from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
 from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Stencil
+from elmfield.codec.symbol_tables import TABLE_BITS, Entries
 
 SHARES = wavefront.level_weights()
-DONE, TOO_SHORT, NO_END = 0, 1, 2
-"""Results of `decode`: all samples, too few words, a lane that does not end as it should."""
 
 
 class Blocks(NamedTuple):
@@ -35,7 +34,6 @@ class Blocks(NamedTuple):
     width: int
     skew: Integers  # (G,): first line of every group
     spans: Integers  # (T, 2): lines of every step
-    later: Integers  # (T,): the largest number of samples of a later step
 
 
 class Coding(NamedTuple):
@@ -46,7 +44,7 @@ class Coding(NamedTuple):
     coarse: int
     classes: Integers  # the table of every context
     slots: NDArray[np.uint8]
-    entries: Integers
+    entries: Entries
 
 
 class Predictors(NamedTuple):
@@ -242,7 +240,7 @@ def _read_step(
     One more word stands behind the last one, for all that are missing: it saves a branch.
     """
     G, B = blocks.rows.shape
-    L, mask, end = states.size, (1 << TOKEN_BITS) - 1, words.size - 1
+    L, mask, end = states.size, (1 << TABLE_BITS) - 1, words.size - 1
     n = i = lane = most = 0
     for g in range(G):
         low, high = _rows(t, g, blocks)
@@ -253,7 +251,7 @@ def _read_step(
                     table, slot = model.classes[wave.context[i]], x & mask
                     symbol = model.slots[table, slot]
                     entry = model.entries[table, symbol]
-                    x = (x >> TOKEN_BITS) * (entry & 0xFFFF) + slot - (entry >> 16)
+                    x = (x >> TABLE_BITS) * (entry & 0xFFFF) + slot - (entry >> 16)
                     small = x < 1 << 16
                     states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
                     word += small
@@ -263,17 +261,18 @@ def _read_step(
                     most = max(most, RAW[symbol])
                     n += 1
                 i += 1
-    for low in range(0, most, 15):
+    for low in range(0, most, RAW_BITS):
         lane = 0
         for i in range(n):
-            some = min(max(RAW[wave.token[i]] - low, 0), 15)
-            x = states[lane]
-            wave.z[i] += (x & ((1 << some) - 1)) << low
-            x >>= some
-            small = x < 1 << 16
-            states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
-            word += small
-            lane = lane + 1 if lane + 1 < L else 0
+            if RAW[wave.token[i]] > low:
+                some = min(RAW[wave.token[i]] - low, RAW_BITS)
+                x, free = states[lane], TABLE_BITS - some
+                wave.z[i] += ((x & mask) >> free) << low
+                x = ((x >> TABLE_BITS) << free) + (x & ((1 << free) - 1))
+                small = x < 1 << 16
+                states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
+                word += small
+                lane = lane + 1 if lane + 1 < L else 0
     return word
 
 
@@ -336,27 +335,16 @@ def decode(
     model: Coding,
     wave: Wave,
     out: NDArray[np.int32],
-) -> tuple[int, int]:
-    """Decode one plane into its blocks, (G, B, height, width).
-
-    Returns DONE or what is wrong, and the first word that is left.
-    """
-    kept, word = states.size, 2 * states.size
+) -> int:
+    """Decode one plane into its blocks, (G, B, height, width); return the next word."""
+    word = 0
     for t in range(len(blocks.spans)):
         _predict_step(t, blocks, near, past, predictors, model, wave)
         word = _read_step(t, blocks, model, wave, states, words, word)
         if word >= words.size:
-            return TOO_SHORT, word
+            break
         _store_step(t, blocks, predictors.top, wave, out)
-        keep = blocks.later[t]
-        if keep < kept:  # lanes that are not needed any more give their last word back
-            word -= kept - keep
-            for lane in range(keep, kept):
-                if states[lane] >= 1 << 17:
-                    return NO_END, word
-                words[word + lane - keep] = states[lane] - (1 << 16)
-            kept = keep
-    return DONE, word
+    return word
 
 
 # --- their arguments ------------------------------------------------------------------------------
@@ -376,7 +364,7 @@ def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
         each += [each[0]] * (-len(each) % multiple)
         found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
     height, width = layout.block[2:]
-    return Blocks(rows, height, width, layout.skew, spans, layout.later), found[0], found[1]
+    return Blocks(rows, height, width, layout.skew, spans), found[0], found[1]
 
 
 def _predictors(model: Model, stencil: Stencil) -> Predictors:
@@ -426,20 +414,19 @@ def decode_plane(plane: Plane) -> None:
     layout, stencil = plane.layout, Stencil.of(plane.layout)
     blocks, near, past = _geometry(layout)
     model = Model.unpack(plane.header, stencil)
-    tables, states = model.tables(), first_states(plane.words, layout.n_lanes(plane.halvings))
+    tables, stream = model.tables(), StreamReader(plane.stream)
     known = Coding(
         model.gains[stencil.kinds].astype(np.float64),
         model.lowest,
         model.coarse,
         model.classes,
         tables.slots,
-        tables.entries.astype(np.int64),
+        tables.entries,
     )
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
-    left = np.append(plane.words, np.uint16(0))
     wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
     predictors = _predictors(model, stencil)
-    result, word = decode(left, states, blocks, near, past, predictors, known, wave, out)
-    if result != DONE:
-        raise too_short() if result == TOO_SHORT else unfinished()
-    plane.samples, plane.tail = layout.join(out), left[word:-1]
+    stream.at = decode(stream.words, stream.x, blocks, near, past, predictors, known, wave, out)
+    if stream.at >= stream.words.size:
+        raise too_short()
+    plane.samples, plane.tail = layout.join(out), stream.finish()

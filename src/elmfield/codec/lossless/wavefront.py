@@ -30,8 +30,6 @@ LONGEST_BLOCK = {1: (1, 1, 1, 1024), 2: (1, 1, 64, 1024), 3: (1, 16, 64, 1024), 
 
 ABOVE, BELOW, LEFT, RIGHT = 2, 1, 2, 1
 """Rows and columns around a block that neighbours may ask for."""
-MAX_LANES, MAX_HALVINGS = 8192, 4
-"""Lanes of a stream. Fewer lanes than a sixteenth would make a step of many samples slow."""
 
 
 @dataclass(frozen=True)
@@ -147,15 +145,6 @@ class Layout:
         per_line = np.concatenate([[0], np.cumsum(self.valid.sum(axis=(0, 2)))])
         spans = np.array([self.lines(t) for t in range(self.n_steps)])
         return np.asarray(per_line[spans[:, 1]] - per_line[spans[:, 0]], np.int64)
-
-    @cached_property
-    def later(self) -> Integers:
-        """The largest number of samples of the steps after each step, shape (n_steps,)."""
-        return np.append(np.maximum.accumulate(self.sizes[::-1])[::-1][1:], 0)
-
-    def n_lanes(self, halvings: int) -> int:
-        """Lanes of a stream: one for every sample of the largest step, halved so many times."""
-        return max(1, min(int(self.sizes.max()), MAX_LANES) >> halvings)
 
     def cut(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return the array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""

@@ -8,7 +8,6 @@ it. That is estimated first.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,33 +75,21 @@ class BoundedTile:
         return np.asarray(off)
 
 
-def pack_bounded(
-    tiles: Sequence[Values], max_error: float, channel_axis: int | None, effort: int
-) -> list[Coded]:
-    """Return tiles no sample of which comes back more than `max_error` off, in its dtype."""
+def pack_bounded(values: Values, max_error: float, channel_axis: int | None, effort: int) -> Coded:
+    """Return a tile no sample of which comes back more than `max_error` off, in its dtype."""
     if max_error == 0:
-        for values in tiles:
-            packing.check_array(values, channel_axis)
-        return list(zip(lossless.pack_many(tiles, channel_axis), tiles))
-    bound = positive("max_error", max_error)
-    bounded = [BoundedTile.of(values, bound, channel_axis) for values in tiles]
-    smooth = [_interpolate(one, effort) for one in bounded]
-    # whole numbers are not interpolated: a lattice is their first way
-    out = [m if m is None else _try_corrections(one, m, effort) for one, m in zip(bounded, smooth)]
-    places = [
-        _round_to_lattice(one) if _wants_lattice(one, made, now, effort) else None
-        for one, made, now in zip(bounded, smooth, out)
-    ]
-    some = [(i, *found) for i, found in enumerate(places) if found is not None]
-    arrays, lattices = [values for _, values, _ in some], [on for *_, on in some]
-    for (i, values, _), data in zip(some, lossless.pack_many(arrays, channel_axis, lattices)):
-        out[i] = packing.fewer_bytes((data, values), out[i])
-    for i, one in enumerate(bounded):
-        if smooth[i] is None:
-            out[i] = _try_corrections(one, out[i], effort)
-    return [
-        packing.choose_smaller(made, one.values, channel_axis) for one, made in zip(bounded, out)
-    ]
+        packing.check_array(values, channel_axis)
+        return lossless.pack(values, channel_axis), values
+    one = BoundedTile.of(values, positive("max_error", max_error), channel_axis)
+    smooth = _interpolate(one, effort)
+    best = None if smooth is None else _try_corrections(one, smooth, effort)
+    found = _round_to_lattice(one) if _wants_lattice(one, smooth, best, effort) else None
+    if found is not None:
+        rounded, on = found
+        best = packing.fewer_bytes((lossless.pack(rounded, channel_axis, on), rounded), best)
+    if smooth is None:  # whole numbers are not interpolated: a lattice is their first way
+        best = _try_corrections(one, best, effort)
+    return packing.choose_smaller(best, values, channel_axis)
 
 
 def _interpolate(one: BoundedTile, effort: int) -> Coded | None:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Integers
 from elmfield.codec import kernels
-from elmfield.codec.ans import too_short
+from elmfield.codec.ans import Words, too_short
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.coder import BIT_PRICE, TABLE_BITS, Coder
+from elmfield.codec.lossy.coder import BIT_PRICE, Coder
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, Prior, Small
 from elmfield.codec.lossy.transform import modes
 from elmfield.codec.symbol_tables import AdaptiveTables, Entries
@@ -29,7 +29,7 @@ Rules = tuple[Counts, Small, Small, Small, Singles, np.float32]
 """Trained weights, classes, classes of flags; levels, costs of tokens, the price of a bit."""
 Learning = tuple[Integers, Integers, Integers, Integers, Entries, Small, int, int, int]
 """The members of :class:`AdaptiveTables`."""
-Given = tuple[bool, Singles, Integers, Counts, Integers, Entries]
+Given = tuple[bool, Singles, Integers, Counts, Integers, Words]
 """Whether to read; magnitudes in steps, last diagonals, numbers to fill in; states, words."""
 Found = tuple[Entries, Integers, Integers, Counts, Small, Integers]
 """Entries of symbols, ends of their batches; places, values and widths of what goes raw; how many
@@ -50,8 +50,8 @@ def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found:
     counts, seen, fresh, n, entries, slots, weight, limit, patience = tables
     out, ends, _, _, _, done = found
     if is_reading:
-        done[3] = kernels.read(states, words, classes, slots, entries, symbols, TABLE_BITS, done[3])
-        if done[3] > words.size:
+        done[3] = kernels.read(states, words, classes, slots, entries, symbols, done[3])
+        if done[3] >= words.size:
             return False
     else:
         for i in range(symbols.size):
@@ -64,7 +64,7 @@ def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found:
     if n[1] >= patience + n[0] // 8:
         n[0] += n[1]
         n[1] = 0
-        kernels.learn(seen, counts, fresh, entries, slots, (weight, limit, TABLE_BITS))
+        kernels.learn(seen, counts, fresh, entries, slots, weight, limit)
     return True
 
 
@@ -286,10 +286,9 @@ def _learning(tables: AdaptiveTables) -> Learning:
 def run(boxes: BoxWalk, prior: Prior, coder: Coder) -> None:
     """Run a walk for one of our coders."""
     reader, n = coder.reader, (boxes.A.shape[0] + len(CHECKPOINTS)) * len(boxes.boxes)
-    states, words, done = np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(4, np.int64)
+    states, words, done = np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(4, np.int64)
     if reader is not None:
-        states, done[3] = reader.x[0].astype(np.int64), reader.next[0]
-        words = reader.words[: reader.end[0]]
+        states, words, done[3] = reader.x, reader.words, reader.at
     given = reader is not None, coder.x, coder.last, coder.q, states, words
     entries = np.empty(n if reader is None else 0, np.uint32)
     ends = np.empty(4 * boxes.modes.n_diagonals, np.int64)
@@ -300,5 +299,5 @@ def run(boxes: BoxWalk, prior: Prior, coder: Coder) -> None:
     if not walk(around, _rules(prior), given, tokens, flags, found, boxes.padded, *start):
         raise too_short()
     if reader is not None:
-        reader.x[0], reader.next[0] = states, done[3]
-    coder.keep(entries, ends[: done[1]], *(x[: done[2]] for x in raw))
+        reader.at = int(done[3])
+    coder.keep(entries[: done[0]], ends[: done[1]], *(x[: done[2]] for x in raw))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from elmfield._array import running
 from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import StreamReader, StreamWriter
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
-from elmfield.codec.lossy.coder import TABLE_BITS, StreamReader, StreamWriter
 from elmfield.codec.lossy.halving import (
     ACTIVITY_LEVELS,
     LARGEST_SIZE,
@@ -31,7 +31,7 @@ from elmfield.codec.lossy.halving import (
 from elmfield.codec.lossy.lossy_tile import Values, read_missing, round_samples
 from elmfield.codec.lossy.packing import Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT
-from elmfield.codec.symbol_tables import AdaptiveTables, Symbols, Tables
+from elmfield.codec.symbol_tables import AdaptiveTables, Symbols
 
 USUAL_WEIGHTS, USUAL_SHIFT = (-512, 0), 3
 """Those of the cubic through four samples in a row, and the shift of levels that goes with them."""
@@ -93,15 +93,6 @@ def _initial_counts() -> Integers:
             counts[kind, level, token] += some
             rest -= some
     return counts.reshape(-1, N_TOKENS)
-
-
-@lru_cache(maxsize=1)
-def _raw_tables() -> Tables:
-    """Return tables for numbers of 0 to 8 bits that are all as likely; the class is the bits."""
-    freq = np.zeros((9, 256), np.int64)
-    for bits in range(9):
-        freq[bits, : 1 << bits] = 1 << TABLE_BITS - bits
-    return Tables.of(freq, TABLE_BITS)
 
 
 def _tables() -> AdaptiveTables:
@@ -184,11 +175,8 @@ class _Encoder(Coder):
             tokens[large] = DIRECT - 6 + bits
         for some in _pieces(len(tokens)):
             self.writer.symbols(self.tables, classes[some], tokens[some])
-        for low in range(0, int(bits.max()) if large.size else 0, 8):
-            some = np.clip(bits - low, 0, 8)
-            part = (v >> low) & ((1 << some) - 1)
-            entries = _raw_tables().entries
-            self.writer.batches.append(entries.reshape(-1).take(some * 256 + part))
+        if large.size:
+            self.writer.numbers(v, bits)
         return _add(left, None, phase.unit, guess)
 
 
@@ -215,14 +203,11 @@ class _Decoder(Coder):
         large = np.flatnonzero(tokens >= DIRECT - 1)
         if large.size:
             bits = tokens[large].astype(np.int32) - (DIRECT - 6)
-            v = 1 << bits
-            for low in range(0, int(bits.max()), 8):
-                part = self.reader.decode(_raw_tables(), np.clip(bits - low, 0, 8))
-                v += part.astype(np.int32) << low
+            v = (1 << bits) + self.reader.numbers(bits)
             left[large] = v - 1 if phase.kind == 2 else np.where(v & 1, -(v >> 1), v >> 1)
         signs = None
         if phase.kind == 2:
-            self.reader.finish_symbols()
+            self.reader.finish()
             signs = self.reader.raw(int(np.count_nonzero(tokens)))
         return _add(left, signs, phase.unit, guess)
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
+from elmfield.codec.ans import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.container import LOSSY, Head, damaged
 from elmfield.codec.lossy import deblock
-from elmfield.codec.lossy.coder import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.lossy.read import plane_shapes, read_means, read_samples
 from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
 from elmfield.codec.symbol_tables import AdaptiveTables
@@ -152,7 +152,7 @@ class Tile:
 
 def read_missing(gaps: bytes, shape: tuple[int, ...]) -> Mask:
     """Return gaps of samples, (C, n...); those of one channel may stand for all."""
-    mask = lossless.unpack_many([gaps[1:]])[0]
+    mask = lossless.unpack(gaps[1:])
     C = 1 if gaps[:1] == b"\x01" else shape[0]
     if mask.dtype != np.bool_ or mask.shape != (C, *shape[1:]):
         raise damaged("has gaps of another shape")
@@ -231,7 +231,7 @@ def _read_corrections(data: bytes, y: Whole) -> Whole:
         tokens = reader.symbols(tables, classes)
         hit[where] = tokens.reshape(hit[where].shape) > 0
         places.append((where, tokens))
-    reader.finish_symbols()
+    reader.finish()
     for where, tokens in places:
         size = tokens.astype(np.int64)
         large = np.flatnonzero(size == N_TOKENS - 1)

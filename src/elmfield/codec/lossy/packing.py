@@ -120,7 +120,7 @@ class PreparedTile:
         assert self.missing is not None
         same = bool((self.missing == self.missing[:1]).all())
         mask = self.missing[:1] if same else self.missing
-        return bytes([same]) + lossless.pack_many([np.ascontiguousarray(mask)], 0)[0]
+        return bytes([same]) + lossless.pack(np.ascontiguousarray(mask), 0)
 
 
 def rank_sizes(x: Floats) -> list[int]:
@@ -223,7 +223,7 @@ class BoxCodedTile:
         if gone is not None:
             values[gone] = np.nan
         decoded = head.restore(values)
-        return lossless.pack_many([decoded], head.channel, [on])[0], decoded
+        return lossless.pack(decoded, head.channel, on), decoded
 
     def bytes(self, unit: int = 0, corrections: bytes = b"") -> bytes:
         """Return the tile's bytes."""
@@ -288,7 +288,7 @@ def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None)
     # without loss costs time too: only tried where it could win
     if made is not None and 8 * len(made[0]) < 0.4 * values.nbytes * 8:
         return made
-    return fewer_bytes((lossless.pack_many([values], channel_axis)[0], values), made)
+    return fewer_bytes((lossless.pack(values, channel_axis), values), made)
 
 
 # --- what steps cost and lose ---------------------------------------------------------------------

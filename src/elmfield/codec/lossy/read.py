@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield.codec.ans import StreamReader
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
-from elmfield.codec.lossy.coder import MagnitudeReader, StreamReader, code_boxes, section_tables
+from elmfield.codec.lossy.coder import MagnitudeReader, code_boxes, section_tables
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
 
@@ -134,7 +135,7 @@ def _read_part(data: bytes, B: int, plane: Whole, shape: Shape) -> Whole:
     reader, walk = StreamReader(data[3 + n :]), part.walk()
     coder = MagnitudeReader(section_tables(d), reader, walk.A.shape[1])
     code_boxes(walk, load_prior(d), coder)
-    reader.finish_symbols()
+    reader.finish()
     q = coder.finish(walk.A)
     r = part.values(q, points, weights)
     if part.overflows(q, r):

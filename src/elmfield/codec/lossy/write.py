@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.running import pays
+from elmfield.codec.ans import StreamWriter
 from elmfield.codec.lossy import read, transform
 from elmfield.codec.lossy.coder import (
     BIT_PRICE,
     Quantiser,
-    StreamWriter,
     code_boxes,
     down,
     section_tables,
