@@ -142,12 +142,12 @@ EXPECTED = {
     "noisy points in a plane": 0.0523701,
     "noisy points in space": 0.122301,
     "bytes without loss": 2531,
-    "bytes of floats": 15045,
-    "bytes at a step": 648,
-    "bytes at a fine step": 1775,
+    "bytes of floats": 15077,
+    "bytes at a step": 650,
+    "bytes at a fine step": 1767,
     "bytes within an error": 696,
-    "bytes of a volume": 660,
-    "bytes with gaps": 1483,
+    "bytes of a volume": 658,
+    "bytes with gaps": 1480,
     "coefficients": 8.08817,
 }
 

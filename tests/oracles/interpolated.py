@@ -83,7 +83,7 @@ def unpack(data):
     code, ndim, _ = reader.take(3)
     shape = [reader.number() for _ in range(ndim)]
     long = [n for n in shape if n > 1]
-    gaps, order = reader.take(1)[0], list(reader.take(len(long)))
+    (piece, gaps), order = divmod(reader.take(1)[0], 2), list(reader.take(len(long)))
     offset, step = np.frombuffer(reader.take(16), "<f8").tolist()
     z = reader.number()
     first = -(z + 1) // 2 if z % 2 else z // 2
@@ -124,7 +124,7 @@ def unpack(data):
             m, e = math.frexp(active)
             level = 2 * (e - 4) + (m >= 0.75) - shift
             classes.append(24 * kind + min(max(level, 0), 23))
-        n = max(16384, -(-len(where) // 24))
+        n = max(1 << piece, -(-len(where) // 24))
         tokens = [
             t for a in range(0, len(where), n) for t in stream.batch(tables, classes[a : a + n])
         ]

@@ -44,7 +44,8 @@ Values = NDArray[np.generic]
 MAX_SAMPLES_PER_BYTE = max(SAMPLES_PER_BYTE)
 PART_SAMPLES, MAX_PARTS, PART_MULTIPLE = 1 << 18, 16, 16
 """Samples of a part of a large array, at least, parts at most, of which there is an even number,
-and what parts are multiples of."""
+and what parts are multiples of. With the least effort parts are twice as long: read a third faster,
+in 4 % more bytes (ERA5 within 0.1 K)."""
 WITHOUT_NAN_WARNINGS = np.errstate(invalid="ignore")
 """NaN of other bits than usual may be signalling ones, which NumPy warns of."""
 
@@ -99,7 +100,8 @@ def pack_decoded(
         raise ValueError("Give `step` or `max_error`, not both.")
     check_effort(effort)
     arrays = [np.asarray(values) for values in tiles]
-    axis, ends = _cut(arrays[0], channel_axis) if len(arrays) == 1 and step is None else (0, [])
+    is_cut = len(arrays) == 1 and step is None
+    axis, ends = _cut(arrays[0], channel_axis, effort) if is_cut else (0, [])
     parts = np.split(arrays[0], ends, axis) if ends else arrays
     work = partial(
         _pack_part, step=step, max_error=max_error, channel_axis=channel_axis, effort=effort
@@ -134,18 +136,18 @@ def _pack_part(
     return pack(values, tolerance, channel_axis, effort)
 
 
-def _cut(values: Values, channel_axis: int | None) -> tuple[int, list[int]]:
+def _cut(values: Values, channel_axis: int | None, effort: int) -> tuple[int, list[int]]:
     """Return where a large array is cut into parts, and along which axis: for threads side by side.
 
     It is the first of the long axes, so that rows of samples stay long.
     """
-    n = max(values.shape, default=0)
-    if values.size < 2 * PART_SAMPLES or _is_one_number(values):  # each part has a head
+    n, least = max(values.shape, default=0), PART_SAMPLES << (effort == 1)
+    if values.size < 2 * least or _is_one_number(values):  # each part has a head
         return 0, []
     axis = next(k for k, m in enumerate(values.shape) if 2 * m >= n)
     if channel_axis is not None and axis == channel_axis % values.ndim:
         return 0, []
-    count = min(MAX_PARTS, 2 * round(values.size / PART_SAMPLES / 2))
+    count = min(MAX_PARTS, 2 * round(values.size / least / 2))
     each = -(-values.shape[axis] // count // PART_MULTIPLE) * PART_MULTIPLE
     return axis, [*range(each, values.shape[axis], each)]
 

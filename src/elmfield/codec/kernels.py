@@ -5,8 +5,6 @@ are the same both ways. Indices are not checked here: callers do. Imported only 
 pay, because it imports the compiler.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from elmfield._array.running import compiled
@@ -72,19 +70,6 @@ def learn(
 # --- interpolation --------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """Known samples, and where new ones lie between; all on four axes, some of length 1."""
-
-    known: Floats
-    sizes: Floats
-    extent: Integers  # of known samples
-    stride: Integers
-    place: Integers  # scratch space
-    axis: int
-    across: Integers  # 1 for axes across
-    n: int  # new samples along the axis
-
-
 @compiled
 def _beside(i: int, by: int, n: int) -> int:
     """Return how far off the sample is that stands so many places on, or the last one there is."""
@@ -92,12 +77,22 @@ def _beside(i: int, by: int, n: int) -> int:
 
 
 @compiled
-def _look(given: Place, row: int, terms: Floats) -> None:
-    """Fill in terms of a row of new samples: pair, activity, far and turn.
+def _look(
+    known: Floats,
+    sizes: Floats,
+    places: Integers,
+    axis: int,
+    n: int,
+    row: int,
+    place: Integers,
+    terms: Floats,
+) -> None:
+    """Fill in terms of a row of n new samples along an axis: pair, activity, far and turn.
 
-    The first and the last two of a row have neighbours of their own.
+    The first and the last two of a row have neighbours of their own. `places` are those of
+    `halving._geometry`.
     """
-    known, sizes, extent, stride, place, axis, across, n = given
+    extent, stride, across = places
     start, rest = 0, row
     for k in range(2, -1, -1):
         size = n if k == axis else extent[k]
@@ -149,18 +144,28 @@ def _look(given: Place, row: int, terms: Floats) -> None:
 
 @compiled
 def predict(
-    given: Place, terms: Floats, rows: int, guess: Floats, classes: Symbols, how: Floats
+    known: Floats,
+    sizes: Floats,
+    places: Integers,
+    axis: int,
+    n: int,
+    terms: Floats,
+    rows: int,
+    guess: Floats,
+    classes: Symbols,
+    how: Floats,
 ) -> None:
     """Find terms of every so many rows, (rows, 4, width); or guesses and classes of all samples.
 
     `how` has the weights of far and turn, the first class of the kind, and the lowest level.
     """
+    place = np.empty(4, np.int64)
     for r in range(len(terms) if rows else 0):
-        _look(given, r * rows, terms[r])
+        _look(known, sizes, places, axis, n, r * rows, place, terms[r])
     pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
     w, v, first, lowest = how[0], how[1], int(how[2]), int(how[3])
     for r in range(len(guess)):
-        _look(given, r, terms[0])
+        _look(known, sizes, places, axis, n, r, place, terms[0])
         found, level = guess[r], classes[r]
         for j in range(len(found)):
             found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
@@ -169,13 +174,43 @@ def predict(
 
 
 @compiled
-def add(left: Floats, signs: Symbols, has_signs: bool, unit: int, guess: Floats) -> None:
-    """Run `interpolated._add`; one more sign stands behind the last."""
+def quantise(
+    own: Floats, guess: Floats, scale: float, is_last: bool, tokens: Symbols, signs: Symbols
+) -> int:
+    """Run `interpolated._quantise`; return how many signs there are."""
     n = 0
+    for j in range(len(own)):
+        q = np.rint((own[j] - guess[j]) * scale)
+        number = abs(q) if is_last else 2.0 * abs(q) - (q > 0.0)
+        tokens[j] = int(min(number, 31.0))
+    for j in range(len(own) if is_last else 0):
+        signs[n] = own[j] < guess[j]
+        n += tokens[j] > 0
+    return n
+
+
+@compiled
+def add(
+    tokens: Symbols,
+    large: Floats,
+    signs: Symbols,
+    has_signs: bool,
+    unit: int,
+    guess: Floats,
+    left: Floats,
+) -> None:
+    """Run `interpolated._add`; one more number and sign stand behind the last."""
+    n, k = 0, 0
     for j in range(len(left)):
-        value = left[j] * unit
+        number = np.int64(tokens[j])
+        if number >= 31:
+            number = np.int64(large[k])
+            k += 1
         if has_signs:
-            value *= 1.0 - 2.0 * signs[n]
-            n += left[j] > 0
-        guess[j] += value
-        left[j] = min(abs(value), LARGEST_SIZE)
+            value = number * (1 - 2 * np.int64(signs[n]))
+            n += 1 if number > 0 else 0
+        else:
+            value = (number + 1) >> 1 if number & 1 else -(number >> 1)
+        moved = float(value * unit)
+        guess[j] += moved
+        left[j] = min(abs(moved), LARGEST_SIZE)

@@ -42,7 +42,7 @@ tiles of ERA5 and parts of the Blue Marble, which benchmarks score too."""
 WORTH_CORRECTIONS = 0.85
 """Part of the bytes by other ways below which corrections are worth their time, six times as much.
 """
-ROUGH_BITS = {1: 1.6, 2: 1.6, 3: 3.2, 4: 3.2}
+ROUGH_BITS = {1: 1.6, 2: 1.2, 3: 3.2, 4: 3.2}
 """Bits a sample by other ways, by axes, from which on corrections are not even estimated: of
 weather at several bounds they saved nothing there."""
 
@@ -101,7 +101,7 @@ def _interpolate(one: BoundedTile, effort: int) -> Coded | None:
     x = one.tile.x
     if one.half <= 0 or one.values.dtype.kind != "f" or 32 * np.count_nonzero(x) < 31 * x.size:
         return None
-    made = pack_interpolated(one.tile, one.half, fits=effort > 1)
+    made = pack_interpolated(one.tile, one.half, effort)
     return made if made is not None and one.keeps(one.tile.head.arrange(made[1])) else None
 
 

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats
 from elmfield.codec.lossy.transform import UNIT
@@ -124,13 +125,10 @@ class CompiledAround(Around):
     ) -> None:
         from elmfield.codec import kernels
 
-        more, across, at = 4 - len(self.shape), *np.zeros((2, 4), np.int64)
-        extent = np.array([1] * more + list(self.known.shape))
-        stride = np.append(np.cumprod(extent[:0:-1])[::-1], 1)
-        across[[more + k for k in self.phase.across]] = 1
-        known, sizes, axis = self.known.reshape(-1), self.sizes.reshape(-1), more + self.phase.axis
-        place = kernels.Place(known, sizes, extent, stride, at, axis, across, self.n)
-        kernels.predict(place, terms, rows, guess, classes, np.array(numbers))
+        places, axis = _geometry(self.known.shape, self.phase.axis, self.phase.across)
+        known, sizes = self.known.reshape(-1), self.sizes.reshape(-1)
+        how = np.array(numbers)
+        kernels.predict(known, sizes, places, axis, self.n, terms, rows, guess, classes, how)
 
     def some_terms(self, rows: int) -> Floats:
         """Return the terms of every so many rows, (terms, rows, width)."""
@@ -147,6 +145,21 @@ class CompiledAround(Around):
         first = ACTIVITY_LEVELS * self.phase.kind
         self._run(np.empty((1, 4, shape[1])), 0, guess, classes, far, turn, first, LOWEST + shift)
         return guess, classes
+
+
+@lru_cache(maxsize=256)
+def _geometry(
+    known: tuple[int, ...], axis: int, across: tuple[int, ...]
+) -> tuple[NDArray[np.int64], int]:
+    """Return lengths, strides and 1 for axes across, of known samples on four axes, and the axis.
+
+    Axes of length 1 come first.
+    """
+    more, out = 4 - len(known), np.ones((3, 4), np.int64)
+    out[0, more:] = known
+    out[1, :3] = np.cumprod(out[0, :0:-1])[::-1]
+    out[2] = [k - more in across for k in range(4)]
+    return out, more + axis
 
 
 LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)

@@ -70,10 +70,7 @@ class PreparedTile:
         """Return an array whose gaps are filled."""
         v = head.arrange(values)
         x = v.astype(np.float64)
-        missing = None
-        if head.dtype.kind == "f":
-            missing = np.isnan(x)
-            missing = missing if missing.any() else None
+        missing = np.isnan(x) if x.size and math.isnan(x.min()) else None
         known = x if missing is None else x[~missing]
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
         offset = low / 2 + high / 2
