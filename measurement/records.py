@@ -61,6 +61,7 @@ NETWORKS = ("paper/research/baselines",)
 """Code that numbers of trained networks depend on."""
 
 
+@functools.cache
 def commit():
     """Return the commit that is checked out, "-dirty" where code differs; None without git."""
     git = ["git", "-C", ROOT]

@@ -33,6 +33,7 @@ def imported(name):
 def run(*arguments, script="run"):
     """What `run.py`, or another script, prints when a user gives it these words."""
     module = imported(script)
+    imported("figures").plt.rcParams["savefig.dpi"] = 30
     before, sys.argv, printed = sys.argv, [f"{script}.py", *map(str, arguments)], io.StringIO()
     main = getattr(module, "main", None) if script in SHARED else None
     try:
@@ -47,15 +48,7 @@ def run(*arguments, script="run"):
     return printed.getvalue()
 
 
-@pytest.fixture(scope="module")
-def toy(data, tmp_path_factory):
-    """A folder in which every script has run."""
-    folder = tmp_path_factory.mktemp("paper")
-    run("--profile", "toy", "--folder", folder)
-    return folder
-
-
-def test_every_script_leaves_numbers_with_their_circumstances(toy):
+def every_script_leaves_numbers_with_their_circumstances(toy):
     assert len(SCRIPTS) >= 12
     for script in SCRIPTS:
         record = json.loads((toy / "results" / "cpu" / f"{script}.json").read_text())
@@ -67,7 +60,7 @@ def test_every_script_leaves_numbers_with_their_circumstances(toy):
             assert len(unit["about"]["code"]) == 12, (script, name)
 
 
-def test_closed_form_rows_are_at_the_papers_ceiling(toy):
+def closed_form_rows_are_at_the_papers_ceiling(toy):
     units = json.loads((toy / "results" / "cpu" / "images.json").read_text())["units"]
     assert units["kodim05: ELM-INR"]["result"]["paper_psnr"] >= 79.9
     assert units["kodim05: ELM-INR"]["result"]["heldout"] < 10  # and useless between the samples
@@ -78,7 +71,7 @@ def test_closed_form_rows_are_at_the_papers_ceiling(toy):
         assert row["paper_psnr"] == pytest.approx(row["log"][-1][2], abs=0.01), method
 
 
-def test_the_report_has_both_forms_and_every_part(toy):
+def the_report_has_both_forms_and_every_part(toy):
     text = (toy / "REPORT.md").read_text()
     for part in ("Claims", "What the text leaves open", "Theory", "Data",
                  "How to read this", "Pictures", "The search", "Satellite scenes", "Navier-Stokes",
@@ -91,6 +84,30 @@ def test_the_report_has_both_forms_and_every_part(toy):
         if line.startswith("!["):
             path = toy / line.split("](")[1].rstrip(")")
             assert path.stat().st_size > 1000, path
+
+
+def pictures_that_may_not_be_published_are_kept_apart(toy):
+    names = {p.stem for p in (toy / "figures").rglob("*.png")}
+    assert names
+    assert not [n for n in names if "cameraman" in n or "worldview" in n]
+    assert "images-cameraman" in {p.stem for p in (toy / "private").rglob("*.png")}
+
+
+def what_is_recorded_is_not_run_again(toy):
+    again = run("co2", "toy", "--profile", "toy", "--folder", toy)
+    assert "[co2] SIREN" not in again  # a unit that is worked on is announced
+    more = run("toy", "--profile", "toy", "--folder", toy, "--again")
+    assert "[toy] toy field" in more
+
+
+def test_all_scripts_run(data, tmp_path):
+    """One test, as a fixture would run them in every process that tests run in."""
+    run("--profile", "toy", "--folder", tmp_path)
+    every_script_leaves_numbers_with_their_circumstances(tmp_path)
+    closed_form_rows_are_at_the_papers_ceiling(tmp_path)
+    the_report_has_both_forms_and_every_part(tmp_path)
+    pictures_that_may_not_be_published_are_kept_apart(tmp_path)
+    what_is_recorded_is_not_run_again(tmp_path)
 
 
 @pytest.mark.timeout(900)
@@ -125,20 +142,6 @@ def test_a_record_of_other_code_is_marked(tmp_path):
     assert report.verdict(30.5, 35.8) == "better (+5.3 dB)"
     assert report.verdict(44.2, 36.9) == "worse (-7.3 dB)"
     assert report.verdict(33.7, 40.0, "stand-in").startswith("not comparable")
-
-
-def test_pictures_that_may_not_be_published_are_kept_apart(toy):
-    names = {p.stem for p in (toy / "figures").rglob("*.png")}
-    assert names
-    assert not [n for n in names if "cameraman" in n or "worldview" in n]
-    assert "images-cameraman" in {p.stem for p in (toy / "private").rglob("*.png")}
-
-
-def test_what_is_recorded_is_not_run_again(toy):
-    again = run("co2", "toy", "--profile", "toy", "--folder", toy)
-    assert "[co2] SIREN" not in again  # a unit that is worked on is announced
-    more = run("toy", "--profile", "toy", "--folder", toy, "--again")
-    assert "[toy] toy field" in more
 
 
 def test_a_fresh_clone_measures_what_is_recorded_anew(tmp_path):

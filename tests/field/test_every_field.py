@@ -184,16 +184,27 @@ def made(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize(("preset", "way"), PAIRS)
-class TestEveryField:
-    def test_it_is_the_same_function_by_every_way(self, preset, way, made, rng):
-        field, first = made(preset, way, wavy), made(preset, fresh, wavy)
-        at = points(rng)
-        for what in ("value", "gradient", "hessian"):
-            expected = asked(first, what, at)
-            digits = 1e-7 if what == "hessian" else 1e-10
-            close(asked(field, what, at), expected, digits * np.abs(expected).max())
+@pytest.mark.parametrize(("preset", "way"), [p for p in PAIRS if p.values[1] is not fresh])
+def test_it_is_the_same_function_by_every_way(preset, way, made, rng):
+    field, first = made(preset, way, wavy), made(preset, fresh, wavy)
+    at = points(rng)
+    for what in ("value", "gradient", "hessian"):
+        expected = asked(first, what, at)
+        digits = 1e-7 if what == "hessian" else 1e-10
+        close(asked(field, what, at), expected, digits * np.abs(expected).max())
 
+
+# What a file gives back is the same function: its other ways to be asked, for some presets.
+OFTEN_READ = [
+    PRESETS[name] for name in ("smooth", "oriented", "paper", "merged", "coded", "points")
+]
+
+
+@pytest.mark.parametrize(
+    ("preset", "way"),
+    [p for p in PAIRS if p.values[1] is not saved or p.values[0] in OFTEN_READ],
+)
+class TestEveryField:
     def test_grids_are_their_points(self, preset, way, made, rng):
         field = made(preset, way, wavy)
         y, x = (np.sort(c) for c in points(rng, 12).T)

@@ -101,9 +101,9 @@ def test_complex_arrays_reach_a_psnr(turn, overlap):
 @pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
 @pytest.mark.parametrize("overlap", [0, 2])
 def test_merged_regions_of_the_paper_keep_a_bound(overlap):
-    values = rough(0, (100, 120))
-    merged = ef.beam(values, cell=10, regions=20, overlap=overlap)
-    full = ef.fit(values, ef.paper(width=400), partition=merged)
+    values = rough(0, (60, 70))
+    merged = ef.beam(values, cell=10, regions=10, overlap=overlap)
+    full = ef.fit(values, ef.paper(width=300), partition=merged)
     few = full.keep(max_error=1.5)
     assert ef.max_error(full.samples(), few.samples()) <= 1.5
     assert overlap or few.model.n_coefficients < full.model.n_coefficients
@@ -207,7 +207,7 @@ def test_report_says_what_is_stored_and_how_well(picture):
     assert "<table>" in field._repr_html_()
 
 
-@pytest.mark.parametrize("level", [5.0, 10.0, 25.0])
+@pytest.mark.parametrize("level", [5.0, 25.0])
 @pytest.mark.slow
 def test_denoising_gains_and_beats_wavelets(level):
     from skimage.data import camera

@@ -134,7 +134,7 @@ def test_channels_have_levels_of_their_own(rng):
     assert errors[1] < 8
 
 
-@pytest.mark.parametrize("shape", [(90,), (14, 13), (6, 5, 7)])
+@pytest.mark.parametrize("shape", [(90,), (14, 13), (5, 4, 5)])
 def test_what_torch_follows_is_the_same(shape, rng):
     torch = pytest.importorskip("torch")
     noise = np.array(1e-4)

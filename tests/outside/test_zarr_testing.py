@@ -18,7 +18,7 @@ from elmfield.io.zarr import Codec, NumcodecsCodec
 
 ASKED = "JUDGES" in os.environ
 SETTINGS = settings(
-    max_examples=200 if ASKED else 25,
+    max_examples=200 if ASKED else 12,
     stateful_step_count=30,
     deadline=None,
     derandomize=not ASKED,

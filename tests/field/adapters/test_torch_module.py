@@ -362,9 +362,9 @@ def places(i):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:This DataLoader will create 8 worker")
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-@pytest.mark.parametrize(("start", "workers"), [("fork", 8), ("spawn", 1)])
+@pytest.mark.parametrize(("start", "workers"), [("fork", 4), ("spawn", 1)])
 def test_workers_read_one_file_and_get_right_values(start, workers, rng, tmp_path):
     field = ef.fit(rng.standard_normal((160, 160)))
     ef.save(field, tmp_path / "a.elm")

@@ -240,9 +240,9 @@ def test_torch_follows_a_map(kind):
     make, at = maps(torch)[kind]
 
     def mapped(t):
-        return field.warp(make(t), (9, 8), outside="nearest")
+        return field.warp(make(t), (5, 4), outside="nearest")
 
-    assert mapped(at).shape == (9, 8)
+    assert mapped(at).shape == (5, 4)
     assert torch.autograd.gradcheck(mapped, (at.clone().requires_grad_(),))
 
     def of_samples(values):

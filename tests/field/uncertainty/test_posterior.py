@@ -152,7 +152,7 @@ DRAWN = Lazy(
 @pytest.mark.parametrize("kind", DRAWN)
 def test_drawn_fields_have_the_deviation(kind):
     field = DRAWN[kind]
-    drawn = field.draw(1000, seed=2)
+    drawn = field.draw(400, seed=2)
     own = drawn[0].domain
     assert own.dims == field.domain.dims
     assert own.periodic == field.domain.periodic
@@ -160,12 +160,12 @@ def test_drawn_fields_have_the_deviation(kind):
     found = np.stack([np.asarray(f.samples()) for f in drawn])
     s, mean = (np.asarray(field.grid(*at, quantity=q, missing="fill", antialias=False))
                for q in ("std", "value"))  # fmt: skip
-    # 1000 draws tell a deviation to 1 / sqrt(2000), a mean to 1 / sqrt(1000): five times that.
+    # 400 draws tell a deviation to 1 / sqrt(800), a mean to 1 / sqrt(400): five times that.
     known = s > 1e-6 * s.max()
     ratio = found.std(axis=0)[known] / s[known]
-    assert ratio.mean() == pytest.approx(1, abs=0.03)
-    assert (np.abs(ratio - 1) < (0.5 if kind == "scattered" else 0.11)).all()
-    assert (np.abs(found.mean(axis=0) - mean) < 0.16 * s + 1e-6).all()
+    assert ratio.mean() == pytest.approx(1, abs=0.05)
+    assert (np.abs(ratio - 1) < (0.5 if kind == "scattered" else 0.18)).all()
+    assert (np.abs(found.mean(axis=0) - mean) < 0.25 * s + 1e-6).all()
     again = field.draw(1, seed=2)[0]
     first = again.samples()[(..., *(0,) * len(at))]
     assert np.allclose(again([a[0] for a in at]), first)
@@ -432,8 +432,14 @@ TENSOR_FITS = {
 }
 
 
-@pytest.mark.parametrize("ask", ASKS)
-@pytest.mark.parametrize("fit", TENSOR_FITS)
+@pytest.mark.parametrize(
+    ("fit", "ask"),
+    [
+        *(("smooth", ask) for ask in ASKS),
+        *((fit, ask) for fit in TENSOR_FITS if fit != "smooth" for ask in ("gradient", "draw")),
+        *(("oriented", "grid"), ("noise", "means"), ("dense", "integral"), ("dense", "covariance")),
+    ],
+)
 def test_results_live_where_the_field_lives(fit, ask):
     torch = pytest.importorskip("torch")
     y, x = rough((24, 20), 2.0, seed=8), np.array([[3.3, 4.4], [10.1, 17.7]])

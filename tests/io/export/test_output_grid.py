@@ -1,6 +1,5 @@
 """Target grids: like another, of a step, of so many cells, means over them, other projections."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +9,6 @@ import elmfield as ef
 from elmfield.errors import MissingExtraError
 from elmfield.io.export import map_targets
 from oracles.earth import area_mean, conservative
-from support import is_importable
 
 xr = pytest.importorskip("xarray")
 
@@ -171,63 +169,6 @@ class Works:
 
     class CRS:
         from_user_input = staticmethod(str)
-
-
-PROJECTED = """
-import sys
-if {first}: import eccodes
-import numpy as np, xarray as xr, elmfield as ef, rasterio
-from rasterio.warp import transform
-lat, lon = np.arange(30, 71.0), np.arange(-15, 46.0)
-da = xr.DataArray(np.add.outer(lat, 0.5 * lon), dims=("latitude", "longitude"),
-                  coords={{"latitude": lat, "longitude": lon}}, name="t")
-field = ef.fit(da)
-got = ef.regrid(field, crs="EPSG:3035", step=250000.0)
-assert got.dims == ("y", "x") and got.y[0] > got.y[-1], got
-x, y = np.meshgrid(got.x, got.y)
-lo, la = (np.reshape(c, x.shape) for c in transform("EPSG:3035", "EPSG:4326", x.ravel(), y.ravel()))
-inside = (la > 30) & (la < 70) & (lo > -15) & (lo < 45)
-assert np.abs(got.values - (la + 0.5 * lo))[inside].max() < 1e-6
-outside = (la < 29.4) | (la > 70.6) | (lo < -15.6) | (lo > 45.6)
-assert np.isnan(got.values[outside]).all() and outside.any()
-ef.write(field, "map.tif", crs="EPSG:3035", grid=(12, 15))
-with rasterio.open("map.tif") as file:
-    assert file.crs.to_epsg() == 3035 and file.shape == (12, 15)
-    assert file.transform.e < 0 < file.transform.a
-    assert np.isnan(file.nodata)
-back = ef.fit("map.tif", missing="fill")
-again = ef.regrid(field, "map.tif")
-assert np.allclose(again, ef.read("map.tif").values, equal_nan=True)
-utm = ef.regrid(back, crs="EPSG:4326")
-assert utm.dims == ("y", "x")
-try:
-    ef.regrid(field, crs="EPSG:99999999")
-except ValueError as error:
-    assert "`crs` must be a reference system" in str(error), error
-else:
-    raise AssertionError
-try:
-    ef.regrid(ef.fit(np.eye(20)), crs="EPSG:3035")
-except ValueError as error:
-    assert "needs a field that knows its own reference system" in str(error), error
-else:
-    raise AssertionError
-means = ef.regrid(field, crs="EPSG:3035", step=250000.0, mean=True)
-assert np.nanmedian(np.abs(means - got)) < 0.01
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", [False, True], ids=["alone", "after ecCodes"])
-def test_other_projections(first, tmp_path):
-    for package in ("pyproj", "rasterio", *(["eccodes"] if first else [])):
-        if not is_importable(package):
-            pytest.skip(f"{package} is not installed")
-    code = PROJECTED.format(first=first)
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_what_proj_says_is_said(monkeypatch):

@@ -336,7 +336,7 @@ def test_blocks_that_would_unpack_to_too_much(tmp_path, smooth, targets):
     with pytest.raises(ef.StoreError, match="blocks of"):
         ef.load(targets)
     path = tmp_path / "wide.elm"
-    ef.save(ef.fit(np.zeros(1 << 24)), path)
+    ef.save(ef.fit(np.zeros(1 << 20)), path)
     rewrite(
         path, about({"chunk_shape": [1 << 35]}, "chunk_grid", "configuration"), "samples/zarr.json"
     )
@@ -377,7 +377,7 @@ def test_a_block_whose_header_promises_gigabytes(targets):
 
 @pytest.mark.parametrize("dtype", ["float64", "uint8"])
 def test_a_tile_of_another_size_or_dtype(smooth, dtype):
-    tile = signed(pack(np.zeros((4000, 5000), dtype)))
+    tile = signed(pack(np.zeros((1000, 1500), dtype)))
     rewrite(smooth, lambda _: tile, "samples/c/0/0")
     rewrite(smooth, edit("samples", "checks", value=tile[-4:].hex()))
     with pytest.raises(ef.StoreError, match="a coded tile holds"):
@@ -450,7 +450,7 @@ def test_a_zip_bomb_is_not_unpacked(smooth):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("samples/zarr.json", "[]"), *(("zarr.json", v) for v in ("[]", "{}", "0", '"ab"', "[[0]]"))],
+    [("samples/zarr.json", "{}"), ("zarr.json", "[]"), ("zarr.json", "[[0]]")],
 )
 def test_a_json_bomb_costs_little_memory(smooth, key, value):
     """65 kB of a file became 64 MiB of text, and that 1.4 GiB of Python's objects."""

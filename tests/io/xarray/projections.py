@@ -7,6 +7,7 @@ if "eccodes" in sys.argv:
 
 import numpy as np
 import pytest
+import rasterio
 import xarray as xr
 from rasterio.crs import CRS
 from rasterio.warp import transform
@@ -113,7 +114,49 @@ def mapping_of_a_dataset():
     assert "Lambert Azimuthal Equal Area" in field.labels.crs
 
 
+def written():
+    """Maps in another projection, to files and back."""
+    lat, lon = np.arange(30, 71.0), np.arange(-15, 46.0)
+    da = xr.DataArray(
+        np.add.outer(lat, 0.5 * lon),
+        dims=("latitude", "longitude"),
+        coords={"latitude": lat, "longitude": lon},
+        name="t",
+    )
+    field = ef.fit(da)
+    got = ef.regrid(field, crs="EPSG:3035", step=250000.0)
+    assert got.dims == ("y", "x")
+    assert got.y[0] > got.y[-1]
+    x, y = np.meshgrid(got.x, got.y)
+    lo, la = (
+        np.reshape(c, x.shape) for c in transform("EPSG:3035", "EPSG:4326", x.ravel(), y.ravel())
+    )
+    inside = (la > 30) & (la < 70) & (lo > -15) & (lo < 45)
+    assert np.abs(got.values - (la + 0.5 * lo))[inside].max() < 1e-6
+    outside = (la < 29.4) | (la > 70.6) | (lo < -15.6) | (lo > 45.6)
+    assert np.isnan(got.values[outside]).all()
+    assert outside.any()
+    ef.write(field, "map.tif", crs="EPSG:3035", grid=(12, 15))
+    with rasterio.open("map.tif") as file:
+        assert file.crs.to_epsg() == 3035
+        assert file.shape == (12, 15)
+        assert file.transform.e < 0 < file.transform.a
+        assert np.isnan(file.nodata)
+    back = ef.fit("map.tif", missing="fill")
+    again = ef.regrid(field, "map.tif")
+    assert np.allclose(again, ef.read("map.tif").values, equal_nan=True)
+    utm = ef.regrid(back, crs="EPSG:4326")
+    assert utm.dims == ("y", "x")
+    with pytest.raises(ValueError, match="`crs` must be a reference system"):
+        ef.regrid(field, crs="EPSG:99999999")
+    with pytest.raises(ValueError, match="needs a field that knows its own reference system"):
+        ef.regrid(ef.fit(np.eye(20)), crs="EPSG:3035")
+    means = ef.regrid(field, crs="EPSG:3035", step=250000.0, mean=True)
+    assert np.nanmedian(np.abs(means - got)) < 0.01
+
+
 source()
+written()
 for said in ("itself", "crs", *(["CF"] if OTHER else [])):
     target(said)
 globe("ESRI:54030", 17.0059e6, 8.6252e6)  # Robinson
