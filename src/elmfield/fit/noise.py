@@ -69,8 +69,14 @@ LEFT_TRUST, LEFT_SPREAD = 0.1, 0.22
 """Deviation, in parts of itself, of what boxes say is left: in all samples, and from one group to
 another."""
 
-LEFT_COMMON = 0.1
+LEFT_COMMON = 0.2
 """What the mean of all deviations counts for in that of a sample."""
+
+LEFT_OVERLAP = 0.3
+"""By what part errors of boxes that overlap are below those of each where hardly anything of the
+noise is left; where most is they are the same. The mean of a flat box, over all boxes with a
+sample, would have 1 - (2/3)² less in the plane. With LEFT_COMMON chosen on 16 of scikit-image's
+pictures with noise of 5, 10 and 25: 46 of 48 hold 85 to 95 % in their 90 % intervals (41)."""
 
 AUTOGRAD_NUMBERS = 1 << 24
 """Numbers that members may find in boxes at once where they are differentiated, 128 MiB: smaller
@@ -352,11 +358,12 @@ def left_shares(z: Floats, x: Floats, kept: Floats) -> Floats:
 
     `kept` is what boxes say is left, their posterior variance. Stein's estimate of the same,
     ``(x - z)² - 1 + 2 kept``, is far too noisy for single samples, but not for groups of those of
-    which as much is kept: there it is ``b + f kept``. Boxes that overlap err less than each of them
-    (f below 1); b is a signal as faint and white as noise that was taken for noise.
+    which as much is kept: there it is ``b + f kept``, less where boxes that overlap err less than
+    each of them. b is a signal as faint and white as noise that was taken for noise.
     """
     k = np.maximum(np.asarray(kept, np.float64).ravel(), 0)
     stein = (np.asarray(x, np.float64) - z).ravel() ** 2 - 1 + 2 * k
+    k *= 1 - LEFT_OVERLAP * (1 - k)
     groups = np.array_split(np.argsort(k), LEFT_GROUPS)
     own, found, n = np.asarray([(k[g].mean(), stein[g].mean(), len(g)) for g in groups if len(g)]).T
     root = (2 / n + (LEFT_SPREAD * own) ** 2) ** -0.5

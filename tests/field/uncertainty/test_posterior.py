@@ -264,6 +264,19 @@ def test_power_and_intervals_are_found(power):
     assert field.report()["left-out samples inside 50, 90, 99 %"][1] == pytest.approx(0.9, abs=1e-3)
 
 
+def test_what_differs_in_gaps_from_what_the_process_allows_adds_to_errors():
+    y = rough((40, 40), 4.6, seed=4)
+    gone = np.random.default_rng(0).uniform(size=y.shape) < 0.5
+    field = ef.fit(np.where(gone, np.nan, y))
+    error = np.abs(field.samples(missing="fill") - y)[gone] / float(field.model.scale[0])
+    inner, held = field.model.posterior.inner, []
+    for part in (inner, replace(inner, values=None)):
+        s = np.sqrt(part.variance(np.argwhere(gone).astype(float))[:, 0])
+        held.append(np.mean(error < 1.645 * s))
+    assert 0.8 < held[0] < 0.96
+    assert held[1] < held[0] - 0.05
+
+
 def test_noisy_points_are_an_exact_process():
     # A process of power 3 with noise, all of it known: deviations of the exact posterior.
     rng = np.random.default_rng(1)

@@ -257,6 +257,10 @@ class Neighbours:
         Standard deviation of the prior; None for a local one by residuals of left-out samples.
     common, calibration, floor :
         As for a lattice.
+    values : callable or None
+        The function at places (n, d), (n, C). Where it differs from the posterior's mean by less
+        than that errs it may be the better of the two, by more it cannot: there its errors are
+        larger.
     """
 
     x: Floats = field(repr=False)
@@ -268,15 +272,23 @@ class Neighbours:
     common: Floats = field(default_factory=lambda: np.ones(1))
     calibration: Calibration = field(default_factory=Calibration)
     floor: Floats = field(default_factory=lambda: np.zeros(1))
+    values: Callable[[Floats], Floats] | None = field(default=None, repr=False)
 
     @classmethod
     def calibrated(
-        cls, x: Floats, y: Floats, periods: Floats, *, power: float, floor: Floats
+        cls,
+        x: Floats,
+        y: Floats,
+        periods: Floats,
+        *,
+        power: float,
+        floor: Floats,
+        values: Callable[[Floats], Floats],
     ) -> "Neighbours":
         """Find power and calibration from samples without noise; `power` serves few of them."""
         n, d = x.shape
         prior = Prior(min(max(power, LEAST_POWER), LARGEST_POWER), np.ones(d))
-        made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor)
+        made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor, values=values)
         if n <= prior.n_free + 1:  # too few to leave one out
             return replace(made, amplitude=y.std(axis=0))
         rng = np.random.default_rng(0)
@@ -455,8 +467,15 @@ class Neighbours:
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
-        unit = self._ask(x, terms, False)[2]
-        return np.asarray(unit[:, None] * self.amplitudes(x) ** 2 + (0 if terms else self.floor))
+        which, weights, unit = self._ask(x, terms, False)
+        total = unit[:, None] * self.amplitudes(x) ** 2
+        if terms:
+            return np.asarray(total)
+        if self.values is not None and len(x):
+            mean = np.einsum("nk,nkc->nc", weights, self.y[which])
+            off = np.where(unit[:, None] > 0, (self.values(x) - mean) ** 2, 0.0)
+            total = total + off * off / np.maximum(total + off, 1e-300)
+        return np.asarray(total + self.floor)
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., C) of values on the grid of index coordinates x."""

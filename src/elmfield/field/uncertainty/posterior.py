@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -291,10 +292,18 @@ def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
             prior=Prior(power, np.ones(d)), noise=float(np.mean((noise / amplitude) ** 2)),
         ).binned()  # fmt: skip
     else:
-        at = move(x, blended.like, namespace(blended.like).float64)
-        y = np.asarray(to_numpy(blended.partials(at, [(0,) * d])[0]), np.float64)
-        near = Neighbours.calibrated(x, y, periods, power=power, floor=np.zeros(1))
+        values = partial(_values_at, model)
+        near = Neighbours.calibrated(
+            x, values(x), periods, power=power, floor=np.zeros(1), values=values
+        )
     return Posterior(near, np.zeros(d), list(range(d)))
+
+
+def _values_at(model: "Model", x: Floats) -> Floats:
+    """The function at index coordinates (n, d), in the unit of the fit: (n, C)."""
+    blended = model.blended
+    at = move(x, blended.like, namespace(blended.like).float64)
+    return np.asarray(to_numpy(blended.partials(at, [(0,) * x.shape[1]])[0]), np.float64)
 
 
 def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
@@ -324,6 +333,11 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         host = np.asarray(to_numpy(found), np.float64)
         return host.reshape(*(host.shape[k] for k in wide), -1)
 
+    def values_at(x: Floats) -> Floats:
+        at = np.tile(np.asarray(low, float), (len(x), 1))
+        at[:, wide] += x
+        return _values_at(model, at)
+
     floor = (model.coding_error / units) ** 2
     noise, left = None, None
     if known.noise is not None and known.left is not None:
@@ -340,7 +354,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
         periods = np.where(periodic, shape, np.inf)
         floor = floor if left is None else floor + left.mean(axis=tuple(range(len(wide))))
-        inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor)
+        inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor, values=values_at)
     else:
         means = model.labels.samples == "means"
         inner = Lattice.calibrated(
