@@ -15,6 +15,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import polygon_areas, unit_vectors
 from elmfield.field import Field
 from elmfield.field.point_values import Missing
+from elmfield.fit.polygon_means import covered_means
 
 BATCH_POLYGONS = 1 << 10
 """Polygons whose parts are looked at together."""
@@ -64,9 +65,8 @@ class FaceField(Field):
             shared = polygon_areas(parts, is_map=self.is_map)
             for k, weights in enumerate((shared, shared * values[face])):
                 sums[k, i:j] = np.bincount(owner, weights, minlength=j - i)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            covered = np.clip(sums[0] / polygon_areas(targets, is_map=self.is_map), 0, 1)
-            found = np.where(covered >= min_coverage - 1e-9, sums[1] / sums[0], np.nan)
+        area = polygon_areas(targets, is_map=self.is_map)
+        found, covered = covered_means(sums[1], sums[0], area, min_coverage)
         return found.reshape(given.shape[:-2]), covered.reshape(given.shape[:-2])
 
     def _vectors(self, corners: Floats) -> Floats:

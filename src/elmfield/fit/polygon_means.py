@@ -96,10 +96,7 @@ class PolygonMeans:
         positive("min_coverage", min_coverage + 1e-300)
         sums, area = self._sums(polygons)
         values, inside = sums[..., : self.n_values], sums[..., self.n_values :]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            covered = np.clip(inside / area[..., None], 0, 1)
-            whole = np.where(covered > 1 - WHOLE_SLACK, area[..., None], inside)
-            means = np.where(covered >= min_coverage - 1e-9, values / whole, np.nan)
+        means, covered = covered_means(values, inside, area[..., None], min_coverage)
         return self._shaped(means), covered.max(axis=-1)
 
     def integral(self, polygons: Array) -> Array:
@@ -260,6 +257,19 @@ class PolygonMeans:
         each = csr_array((data.reshape(-1), columns.reshape(-1), ends), shape=(len(at), size))
         count = np.arange(len(at))
         return csr_array((np.ones(len(at)), (owner, count)), shape=(n, len(at))) @ each
+
+
+def covered_means(
+    sums: Floats, inside: Floats, area: Floats, min_coverage: float
+) -> tuple[Floats, Floats]:
+    """Means of cells from integrals over what is covered of them, NaN where that is too little.
+
+    And what part of each area is `inside`.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        covered = np.clip(inside / area, 0, 1)
+        whole = np.where(covered > 1 - WHOLE_SLACK, area, inside)
+        return np.where(covered >= min_coverage - 1e-9, sums / whole, np.nan), covered
 
 
 def _basis(made: Any, x: Floats, is_slope: bool) -> tuple[Integers, Floats]:

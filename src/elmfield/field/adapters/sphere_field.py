@@ -110,55 +110,22 @@ class Cap:
     def __call__(self, quantity: str, x: Floats, away: Floats, outside: str) -> Array:
         """What a cap says: by the formula, and within one row of the pole towards that of the pole.
 
-        There the formula divides nothing by nothing. The pole's own value comes from a whole circle
-        around it, and a straight line leads from it to the first row.
+        There the formula divides nothing by nothing, and is taken at the first row; a value less
+        what the row of the pole differs from the pole's.
         """
-        close = away < self.step
-        far = x.copy()
-        lat = self.frame.plane[0]
-        far[close, lat] = self.pole - math.copysign(self.step, self.pole)
-        if quantity == "value":
-            return self._value_in(x, away)
+        close, far, lat = away < self.step, x.copy(), self.frame.plane[0]
+        if quantity != "value":
+            far[close, lat] = self.pole - math.copysign(self.step, self.pole)
         found = by_formula(self.frame, self.field, quantity, far, outside, "fill")
         if close.any():
-            t = (away[close] / self.step).reshape(-1, *(1,) * (found.ndim - 1))
-            found = found.copy()
-            found[close] = t * found[close] + (1 - t) * self._at_pole(quantity, x[close])
-        return found
-
-    def _value_in(self, x: Floats, away: Floats) -> Array:
-        """Values, less what the row of the pole differs from the pole's, within one row of it."""
-        found = np.asarray(to_numpy(self.field(x, missing="fill")))
-        close = away < self.step
-        if close.any():
-            at = x[close].copy()
-            at[:, self.frame.plane[0]] = self.pole
-            ring = np.asarray(to_numpy(self.field(at, missing="fill")))
-            mean = self._value_at_pole(at)
+            at, base = far[close], found[close]
+            if quantity == "value":
+                at[:, lat] = self.pole
+                base = by_formula(self.frame, self.field, quantity, at, outside, "fill")
             t = (1 - away[close] / self.step).reshape(-1, *(1,) * (found.ndim - 1))
             found = found.copy()
-            found[close] = found[close] - t * (ring - mean)
+            found[close] += t * (self._at_pole(quantity, at) - base)
         return found
-
-    def _value_at_pole(self, x: Floats) -> Array:
-        """The mean of the pole's row; of a vector in space, told by each point's east and north."""
-        row = self._around(x, self.pole)
-        found = row.mean(axis=1)
-        if self.frame.components is None:
-            return found
-        east, north = self._directions(np.deg2rad(self._ring()))
-        u, v = (row[..., k] for k in self.frame.components)
-        space = np.mean(u[..., None] * east + v[..., None] * north, axis=1)
-        own = self._directions(np.deg2rad(x[:, self.frame.plane[1]]))
-        for k, way in zip(self.frame.components, own):
-            found[..., k] = np.sum(space * way, axis=-1)
-        return found
-
-    def _directions(self, turn: Floats) -> tuple[Floats, Floats]:
-        """East and north at the pole on meridians, (..., 2), in the plane that touches it there."""
-        c, s = np.cos(turn), np.sin(turn)
-        up = -math.copysign(1.0, self.pole)
-        return np.stack([-s, c], axis=-1), up * np.stack([c, s], axis=-1)
 
     def _ring(self) -> Floats:
         """Longitudes of a circle."""
@@ -183,21 +150,23 @@ class Cap:
         """A quantity at the pole itself: that of a whole circle around it."""
         R, sign = self.frame.radius, math.copysign(1.0, self.pole)
         lat, lon = self.frame.plane
-        turn = np.deg2rad(self._ring())
+        # Directions at the pole as complex numbers: on the circle's meridians, and on the points'.
+        turn, own = (np.exp(1j * np.deg2rad(l)) for l in (self._ring(), x[:, lon]))
+        if quantity == "value":
+            row = self._around(x, self.pole)
+            found = np.asarray(row.mean(axis=1))
+            if self.frame.components is not None:  # one vector, told by each meridian's north
+                u, v = self.frame.components
+                mean = np.mean((1j * row[..., u] - sign * row[..., v]) * turn, axis=1) / own
+                found[..., u], found[..., v] = mean.imag, -sign * mean.real
+            return found
         if quantity == "gradient":
             # f_φ at the pole is A cos λ + B sin λ: one vector, seen from all meridians.
             slope = self._around(x, self.pole, "slope")[..., lat] / (R * DEGREE)
-
-            def across(line: Floats) -> Floats:  # as a factor of the circle's axis
-                return line.reshape(1, -1, *(1,) * (slope.ndim - 2))
-
-            A = 2 * np.mean(slope * across(np.cos(turn)), axis=1)
-            B = 2 * np.mean(slope * across(np.sin(turn)), axis=1)
-            l = np.deg2rad(x[:, lon]).reshape(-1, *(1,) * (A.ndim - 1))
-            north = A * np.cos(l) + B * np.sin(l)
-            east = sign * (A * np.sin(l) - B * np.cos(l))
-            pair = (north, east) if lat < lon else (east, north)
-            return np.stack(pair, axis=-1)
+            tail = (1,) * (slope.ndim - 2)
+            seen = 2 * np.mean(slope * turn.reshape(1, -1, *tail), axis=1) / own.reshape(-1, *tail)
+            north, east = seen.real, -sign * seen.imag
+            return np.stack((north, east) if lat < lon else (east, north), axis=-1)
         # By Gauss and Stokes: what flows out of a circle, or around it, divided by its area.
         edge = self.pole - sign * self.step
         f = edge * DEGREE

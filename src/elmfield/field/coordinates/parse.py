@@ -255,8 +255,9 @@ class Coordinates:
         if self.labels.samples != "means":
             return []
         found: list[Floats | None] = []
-        for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
-            low, high = np.clip(c[0] + np.asarray([-0.5, 0.5]), *ends) if len(c) == 1 else ends
+        for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
+            if len(c) == 1:
+                low, high = np.clip(c[0] + np.asarray([-0.5, 0.5]), low, high)
             is_ordered = abs(np.sign(np.diff(c)).sum()) == len(c) - 1
             found.append(boxes_around(axis, c, low, high, always=True) if is_ordered else None)
         return found
