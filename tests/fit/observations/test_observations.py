@@ -293,6 +293,29 @@ class TestGrid:
         drawn = field.draw(400, at)  # deviations in the unit of the values, whatever the fit's is
         np.testing.assert_allclose(drawn.std(axis=0), field.std(at), rtol=0.2)
 
+    def test_the_mean_of_deviations_counts(self):
+        x = np.sin(np.arange(400) / 9)
+        y = x + 0.2 * np.random.default_rng(0).standard_normal(400)
+        field = fit(ob.operator(csr_matrix(np.eye(400)), y, noise=0.2), shape=(400,))
+        drawn = field.model.observed.parts(np.arange(400.0)[:, None], ())
+        assert 0.007 < np.sqrt((drawn.mean(axis=0) ** 2).sum()) < 0.013  # 0.2 / 20
+
+    def test_a_level_without_detail_is_found(self):
+        y = 250 + 2 * np.random.default_rng(0).standard_normal(900)
+        at = np.stack(np.indices((30, 30)), -1).reshape(-1, 2).astype(float)
+        rows = ob.blurred(at, y, psf=ob.gaussian(1.0), noise=2.0)
+        field = fit(rows, rows, rows, shape=(30, 30))  # enough of them for the grid
+        assert abs(field.samples().mean() - y.mean()) < 0.05
+
+    def test_deviations_are_larger_where_there_is_detail(self):
+        rng = np.random.default_rng(0)
+        x = np.where(np.arange(600) < 300, 0.0, np.cumsum(rng.standard_normal(600)))
+        A = csr_matrix(np.repeat(np.eye(200), 3, axis=1) / 3)
+        field = fit(ob.operator(A, A @ x + 0.1 * rng.standard_normal(200), noise=0.1), shape=(600,))
+        std = field.resize((600,), quantity="std")
+        assert std[330:570].mean() > 2 * std[30:270].mean()
+        assert 0.8 < np.mean(np.abs(field.samples() - x)[300:] < 1.645 * std[300:]) < 0.99
+
     def test_rows_that_are_kept(self):
         rng = np.random.default_rng(0)
         A = csr_matrix(rng.random((30, 400)))

@@ -34,9 +34,6 @@ MOST_USUAL = 1e20
 GRID_ORDER = 2.0
 """Order of fields whose samples are unknown: their energy is the spectrum's, learnt."""
 
-N_DRAWS = 64
-"""Draws that tell how sure samples are: deviations to 9 %."""
-
 USUAL_SAMPLES = {1: 256, 2: 64, 3: 24}
 """Samples of an axis where neither spacing nor shape was said."""
 
@@ -190,8 +187,7 @@ def _fit_grid(
     elif positive:
         x = grid_samples.nonnegative(system, x)
     else:
-        drawn = system.error(np.random.default_rng(0), N_DRAWS)
-        observed = grid_samples.DrawnPosterior(encode(drawn, own).model)
+        observed = grid_samples.DrawnPosterior(encode(system.deviations(x), own).model)
     model = encode(x, settings if isinstance(settings, Oriented) else own).model
     if about["channel_axis"] is None:
         model = model.channels(slice(0, 1), channel_axis=None)
