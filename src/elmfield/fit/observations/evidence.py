@@ -237,7 +237,7 @@ class Evidence:
         return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
 
     def likeliest(self, starts: Sequence[Prior], most: int = 160) -> Prior:
-        """The likeliest prior: the best after short searches from three starts, then `most` trials."""
+        """The likeliest prior: `most` trials from the best of three short searches."""
 
         def cost(prior: Prior) -> float:
             return self.score(prior)[0]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import fft
-from scipy.optimize import minimize
 from scipy.ndimage import gaussian_filter
+from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from elmfield._array.typing import Floats, Integers
@@ -203,7 +203,7 @@ class GridSystem:
         return x, x - fits[:, :n], -fits[:, n:]
 
     def amplitudes(self, x: Floats, prior: Floats, noise: Floats) -> Floats:
-        """Local amplitudes of the prior, (N, 1): fits x have, in white units, the squares to expect.
+        """Local amplitudes of the prior, (N, 1): white squares of fits x are then as expected.
 
         Those to expect come of `prior` and `noise`, fits to draws of either, (N, n).
         """
@@ -222,12 +222,12 @@ class GridSystem:
             for z in (own - chance, seen)
         )
         found = (next(near) + mean * rest) / (next(near) + rest)
-        return np.sqrt(np.maximum(found, LEAST_AMPLITUDE * mean))
+        return np.asarray(np.sqrt(np.maximum(found, LEAST_AMPLITUDE * mean)))
 
     def deviations(self, x: Floats) -> Floats:
         """Draws of what samples x, (N, C), may be off by, (N, N_DRAWS), at local amplitudes."""
         drawn, prior, noise = self.errors(np.random.default_rng(0), N_DRAWS)
-        return self.amplitudes(x, drawn - prior, noise) * prior + noise
+        return np.asarray(self.amplitudes(x, drawn - prior, noise) * prior + noise)
 
     def learn(self, unknown: list[bool]) -> None:
         """Spectrum and unknown noise that make the observations likely."""
@@ -238,7 +238,7 @@ class GridSystem:
         C, x = self.values[0].shape[1], None
         for _ in range(LEARNING_STEPS):
             x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
-            e = sum(self.errors(rng, 1)[1:])
+            e = np.add(*self.errors(rng, 1)[1:])
             mean = (self.waves.apply(x) ** 2).mean(axis=1)
             spread = (self.waves.apply(e) ** 2).mean(axis=1)
             for g, (m, y, u) in enumerate(zip(self.maps, self.values, self.units)):
@@ -297,7 +297,7 @@ class DrawnPosterior(ObservedPosterior):
         """Draws at index coordinates x, (n, 1, number of draws)."""
         parts = terms or ((1.0, (0,) * x.shape[1]),)
         total = sum(c * derivative_at(self.deviations, x, order) for c, order in parts)
-        return np.asarray(total)[:, None, :] / np.sqrt(self.deviations.n_channels)
+        return np.asarray(total / np.sqrt(self.deviations.n_channels))[:, None, :]
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:
         """Variances (..., 1) of values on the grid of index coordinates x."""
