@@ -227,10 +227,11 @@ def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -
     for k, a in enumerate(first):
         every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
         begin, n = starts[every, k], sizes[every, k]
-        ends = np.cumsum(n)
-        inner = np.arange(ends[-1]) - np.repeat(ends - n, n)
-        at = part.within(k, np.repeat(begin, n) + inner) - a
-        squares = np.add.reduceat(squares.take(at, axis=k), ends - n, axis=k)
+        low, end = begin.min(), (begin + n).max() + 1  # one more, at which the last sum stops
+        at = np.minimum(part.within(k, np.arange(low, end)) - a, squares.shape[k] - 1)
+        squares = squares.take(at, axis=k)
+        ends = np.stack([begin, begin + n], axis=1).ravel() - low
+        squares = np.add.reduceat(squares, ends, axis=k).take(np.arange(0, len(ends), 2), axis=k)
     return squares.reshape(-1)
 
 

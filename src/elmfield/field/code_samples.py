@@ -151,7 +151,7 @@ class Attempt:
         """Sum of squares, (N,), by which the samples of each region's box have changed."""
         gap = np.subtract(self.coder.own, self.found, dtype=np.float64)
         with np.errstate(over="ignore"):  # infinite where float64 has no squares
-            squares = np.square(gap, out=gap).sum(axis=-1)
+            squares = np.einsum("...c,...c->...", gap, gap)
             return energy_in_boxes(self.coder.blended, squares, self.coder.first)
 
 

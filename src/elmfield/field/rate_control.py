@@ -20,8 +20,8 @@ T = TypeVar("T")
 MAX_TRIES = 8
 """How often all samples are coded, at most, to come near a target."""
 
-GUESS_SAMPLES = 1 << 21
-"""Samples that the first guess of a step is made from, about."""
+GUESS_TILES = 64
+"""Tiles that the first guess of a step is made from, at most."""
 
 NEAR_RATIO = 0.95
 """A result between this part of the allowed error, or bytes, and all of it is accepted."""
@@ -241,7 +241,7 @@ class RateControl(ABC, Generic[A]):
     def _guess(self, of: str, ratio: Callable[[float], float], start: float) -> tuple[float, float]:
         """What :func:`read_off` finds in some tiles from all over the array."""
         n = self.tiling.n_tiles
-        count = min(n, max(1, GUESS_SAMPLES * n // self.tiling.n_values))
+        count = min(n, GUESS_TILES)
         numbers = np.linspace(0, n - 1, count).round().astype(int).tolist()
         tiles = [without_channels(self.values(i)) for i in numbers]
         given = [values for values, _ in tiles]

@@ -40,6 +40,9 @@ LEVELS = len(EDGES) + 1
 WEIGHT_BITS, GAIN_BITS = 10, 6
 GAIN_ROUNDS = 30
 """Rounds in which gains of levels are made to suit each other."""
+GAIN_SAMPLES, GAIN_EVERY = 1 << 17, 3
+"""Of so many samples and more, gains are chosen by every third along the last axis: in boxes of
+a power of two that is all places."""
 LARGEST_SAMPLE = 1 << 28
 CHUNK_SAMPLES = 1 << 16
 """Samples that are smoothed at a time: what is known of them stays in a cache."""
@@ -231,16 +234,24 @@ def choose_gains(
         moves = list(find_moves(y, B, weights))
         power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
         for part, level, move in moves:
+            some = (..., slice(None, None, gain_every(off)))
+            level, move = level[some], move[some]
             by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
             by_level = by_level.astype(np.float64)
             power[part[0]] += by_level @ by_level.T
-            along[part[0]] += by_level @ off[part].ravel()
+            along[part[0]] += by_level @ off[part][some].ravel()
         apply = partial(_apply_moves, moves=moves)
     scale = float(1 << WEIGHT_BITS + GAIN_BITS)
     gains = _solve_gains(power, along * scale)
     g = gains / scale
     saved = 2 * float(np.sum(g * along)) - float(np.einsum("ca,cab,cb->", g, power, g))
+    saved *= gain_every(off)
     return (gains, apply(y, gains=gains)) if saved > worth * gains.size else (None, y)
+
+
+def gain_every(x: Floats) -> int:
+    """Return of how many samples along the last axis one has a say in gains."""
+    return GAIN_EVERY if x.size >= GAIN_SAMPLES else 1
 
 
 def _solve_gains(power: Floats, along: Floats) -> Small:

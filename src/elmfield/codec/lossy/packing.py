@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, positive
-from elmfield._array.running import pays
+from elmfield._array.running import pays, spread
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
@@ -39,6 +39,7 @@ LATTICE_BITS = 2.1
 at five qualities it did in nine cases, all of them above."""
 FILL_SWEEPS = 6
 
+S = TypeVar("S", bound=np.generic)
 Coded = tuple[bytes, Values]
 """The bytes of a tile, and the array that they are decoded to."""
 
@@ -99,17 +100,9 @@ class PreparedTile:
 
     def take_pieces(self, most: int) -> "PreparedTile":
         """Return pieces far apart along each long axis, about so many samples in all."""
-        x, missing = self.x, self.missing
-        d = x.ndim - 1
-        piece, side = 2 * SIZES[d][0], (most / x.shape[0]) ** (1 / d)
-        count = max(1, round(side / piece))
-        for k, n in enumerate(x.shape[1:], 1):
-            if count * piece < n:
-                apart = np.linspace(0, n - piece, 2 * count + 1)[1::2]
-                starts = (apart / SIZES[d][0]).astype(int) * SIZES[d][0]
-                where = (starts[:, None] + np.arange(piece)).ravel()
-                x = x.take(where, axis=k)
-                missing = None if missing is None else missing.take(where, axis=k)
+        missing, unit = self.missing, SIZES[self.x.ndim - 1][0]
+        x = take_pieces(self.x, most, 2 * unit, unit)
+        missing = None if missing is None else take_pieces(missing, most, 2 * unit, unit)
         return PreparedTile(Head(self.head.dtype, x.shape, 0), x, missing, self.offset)
 
     def missing_bytes(self) -> bytes:
@@ -118,6 +111,21 @@ class PreparedTile:
         same = bool((self.missing == self.missing[:1]).all())
         mask = self.missing[:1] if same else self.missing
         return bytes([same]) + lossless.pack(np.ascontiguousarray(mask), 0)
+
+
+def take_pieces(x: NDArray[S], most: int, piece: int, unit: int) -> NDArray[S]:
+    """Return pieces of samples (C, n...), far apart along each long axis, about so many in all.
+
+    They are `piece` samples long, and begin at multiples of `unit`.
+    """
+    side = (most / x.shape[0]) ** (1 / (x.ndim - 1))
+    count = max(1, round(side / piece))
+    for k, n in enumerate(x.shape[1:], 1):
+        if count * piece < n:
+            apart = np.linspace(0, n - piece, 2 * count + 1)[1::2]
+            starts = (apart / unit).astype(int) * unit
+            x = x.take((starts[:, None] + np.arange(piece)).ravel(), axis=k)
+    return x
 
 
 def rank_sizes(x: Floats) -> list[int]:
@@ -296,8 +304,11 @@ CURVE_BINS = 8
 """Magnitudes of modes are counted by so many parts of an octave."""
 ZEROED = 0.62
 """Modes below this part of a step become 0, about."""
-CALIBRATION_SAMPLES = 1 << 17
-"""Samples, about, that are coded to see how far a curve is off."""
+CURVE_SAMPLES = 1 << 21
+"""Samples, about, that a curve is read off: single boxes from all over the tiles."""
+CALIBRATION_SAMPLES, CALIBRATION_TILES = 1 << 17, 8
+"""Samples, about, that are coded to see how far a curve is off, at least a piece of each of so many
+tiles."""
 
 
 class RateCurve:
@@ -311,33 +322,48 @@ class RateCurve:
     def __init__(
         self, tiles: Sequence[Values], channel_axis: int | None = None, effort: int = USUAL_EFFORT
     ) -> None:
-        self._effort = effort
-        self._tiles = [PreparedTile.of(v, check_array(v, channel_axis)) for v in tiles]
-        self._size, self._counts, self._squares = self._count(self._tiles)
+        self._tiles, self._channel, self._effort = tiles, channel_axis, effort
+        self._known = self._count(self._prepare(tiles, CURVE_SAMPLES, CURVE_BOX))
         self._off = np.ones(2)
 
-    @staticmethod
-    def _count(tiles: Sequence["PreparedTile"]) -> tuple[int, Floats, Floats]:
-        """Return how many samples there are; modes and their squares by magnitude."""
-        counts, squares = np.zeros((2, 2200 * CURVE_BINS))
-        for tile in tiles:
-            step = float(np.abs(tile.x - tile.offset).max(initial=0.0)) / SINGLE_STEPS
-            x = tile.in_steps(step or 1.0)
-            M = transform.find_rotation(x)
-            x = x if M is None else transform.separate_channels(x, M).astype(np.float32)
-            B = CURVE_BOX[x.ndim - 1]
-            X = np.abs(transform.find_modes(write.pad_to_boxes(x, B), B).ravel())
-            X = X[X > 2.0**-20]
-            places = np.floor(np.log2(X) * CURVE_BINS + math.log2(step or 1.0) * CURVE_BINS)
-            places = np.clip(places + 1100 * CURVE_BINS, 0, len(counts) - 1).astype(np.intp)
-            counts += np.bincount(places, minlength=len(counts))
-            squares += np.bincount(places, X.astype(np.float64) ** 2, len(counts)) * step**2
-        return sum(tile.x.size for tile in tiles), counts, squares
+    def _prepare(
+        self, tiles: Sequence[Values], most: int, pieces: dict[int, int]
+    ) -> list["PreparedTile"]:
+        """Return pieces of all tiles, about so many samples together, on all threads."""
+
+        def prepare(values: Values) -> PreparedTile:
+            head = check_array(values, self._channel)
+            x = head.arrange(values)
+            d = x.ndim - 1
+            x = take_pieces(x, most // len(tiles), pieces[d], min(pieces[d], SIZES[d][0]))
+            return PreparedTile.of(x, Head.of(x, 0))
+
+        return spread(prepare, tiles)
+
+    def _count(self, tiles: Sequence["PreparedTile"]) -> tuple[int, Floats]:
+        """Return how many samples there are; modes and their squares by magnitude, (2, bins)."""
+        found = spread(self._count_modes, tiles)
+        return sum(tile.x.size for tile in tiles), np.sum(found, axis=0)
 
     @staticmethod
-    def _read(found: tuple[int, Floats, Floats], step: float) -> Floats:
+    def _count_modes(tile: "PreparedTile") -> Floats:
+        """Return the modes of a tile, and their squares, by magnitude."""
+        step = float(np.abs(tile.x - tile.offset).max(initial=0.0)) / SINGLE_STEPS or 1.0
+        x = tile.in_steps(step)
+        M = transform.find_rotation(x)
+        x = x if M is None else transform.separate_channels(x, M).astype(np.float32)
+        B, n = CURVE_BOX[x.ndim - 1], 2200 * CURVE_BINS
+        X = np.abs(transform.find_modes(write.pad_to_boxes(x, B), B).ravel())
+        X = X[X > 2.0**-20]
+        places = np.floor((np.log2(X) + (math.log2(step) + 1100)) * CURVE_BINS)
+        places = np.clip(places, 0, n - 1).astype(np.intp)
+        squares = np.bincount(places, X.astype(np.float64) ** 2, n) * step**2
+        return np.array([np.bincount(places, minlength=n), squares])
+
+    @staticmethod
+    def _read(found: tuple[int, Floats], step: float) -> Floats:
         """Return error and bits a sample as modes tell them."""
-        n, counts, squares = found
+        n, (counts, squares) = found
         place = (math.log2(ZEROED * step) + 1100) * CURVE_BINS
         if not 1 <= place < len(counts) - 1:
             return np.zeros(2)
@@ -353,9 +379,10 @@ class RateCurve:
 
     def calibrate(self, step: float) -> None:
         """Code pieces of the tiles with a step, and note what comes out beside the curve."""
-        some = self._tiles[:: max(1, len(self._tiles) // 4)]
-        pieces = [tile.take_pieces(CALIBRATION_SAMPLES // len(some)) for tile in some]
-        made = [code_tile(piece, step, self._effort) for piece in pieces]
+        some = self._tiles[:: -(-len(self._tiles) // CALIBRATION_TILES)]
+        longest = {d: 2 * sizes[0] for d, sizes in SIZES.items()}
+        pieces = self._prepare(some, CALIBRATION_SAMPLES, longest)
+        made = spread(lambda piece: code_tile(piece, step, self._effort), pieces)
         about = self._read(self._count(pieces), step)
         done = [m for m in made if m is not None]
         if len(done) < len(made) or not about.all():
@@ -366,11 +393,11 @@ class RateCurve:
 
     def error(self, step: float) -> float:
         """Return the mean squared error at a step, about."""
-        return float(self._read((self._size, self._counts, self._squares), step)[0] * self._off[0])
+        return float(self._read(self._known, step)[0] * self._off[0])
 
     def bits(self, step: float) -> float:
         """Return the bits a sample at a step, about."""
-        return float(self._read((self._size, self._counts, self._squares), step)[1] * self._off[1])
+        return float(self._read(self._known, step)[1] * self._off[1])
 
 
 # --- gaps: something smooth, so that they cost few bits -------------------------------------------

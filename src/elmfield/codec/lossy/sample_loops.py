@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.lossy import deblock
-from elmfield.codec.lossy.deblock import PLACES, ROUGHEST, TAPS, Ints, Shorts, Small
+from elmfield.codec.lossy.deblock import PLACES, TAPS, Ints, Shorts, Small
 
 Singles = NDArray[np.float32]
 EDGES = np.array(deblock.EDGES, np.int32)
+ROUGHEST = np.int32(deblock.ROUGHEST)
 LOW_LIMIT, HIGH_LIMIT = np.int32(deblock.LIMITS[0]), np.int32(deblock.LIMITS[1])
 MINUS_LOW, MINUS_HIGH = np.int32(-deblock.LIMITS[0]), np.int32(-deblock.LIMITS[1])
 SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
@@ -25,38 +26,47 @@ SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
 
 
 @compiled
-def _second_differences(z: Ints, B: int, out: Ints) -> None:
-    """Write magnitudes of second differences along the middle axis, none across a border."""
-    n = z.shape[1]
+def _second_differences(z: Ints, n: int, B: int, out: Ints) -> None:
+    """Write magnitudes of second differences along the middle axis, none across a border.
+
+    That axis has n samples, and the axes behind it are one with it: loops are long ones.
+    """
+    s = z.shape[1] // n
     for o in range(z.shape[0]):
-        for i in range(n):
-            j = i
-            if i & (B - 1) == 0:
-                j = i + 1
-            elif (i + 1) & (B - 1) == 0:
-                j = i - 1
-            for k in range(z.shape[2]):
-                v = 0
-                if 0 < j < n - 1:
-                    v = abs(z[o, j - 1, k] - 2 * z[o, j, k] + z[o, j + 1, k])
-                out[o, i, k] = min(v, ROUGHEST)
+        one, own, other, found = z[o], z[o, s:], z[o, 2 * s :], out[o]
+        found[:s] = 0
+        found[(n - 1) * s :] = 0
+        inner = found[s:]
+        for p in range((n - 2) * s):
+            off = np.int32(np.int32(one[p] + other[p]) - np.int32(own[p] + own[p]))
+            inner[p] = min(abs(off), ROUGHEST)
+        for i in range(0, n, B):
+            start, end = i * s, (i + B - 1) * s
+            first = found[start + s : start + 2 * s].copy()
+            if i + B <= n:
+                found[end : end + s] = found[end - s : end]
+            if i + 1 < n:
+                found[start : start + s] = first
 
 
 @compiled
-def _add_around(x: Ints, out: Ints) -> None:
+def _add_around(x: Ints, n: int, out: Ints) -> None:
     """Write sums around samples along the middle axis, weighted by 1, 2, 1; ends are repeated."""
-    n = x.shape[1]
+    s = x.shape[1] // n
     for o in range(x.shape[0]):
-        for i in range(n):
-            one, other = x[o, max(i - 1, 0)], x[o, min(i + 1, n - 1)]
-            own, found = x[o, i], out[o, i]
-            for k in range(x.shape[2]):
-                found[k] = 2 * own[k] + one[k] + other[k]
+        one, own, other, found = x[o], x[o, s:], x[o, 2 * s :], out[o]
+        last, by = (n - 1) * s, s if n > 1 else 0
+        for p in range(s):
+            found[p] = 3 * one[p] + one[p + by]
+            found[last + p] = 3 * one[last + p] + one[last + p - by]
+        inner = found[s:]
+        for p in range((n - 2) * s):
+            inner[p] = np.int32(one[p] + other[p]) + np.int32(own[p] + own[p])
 
 
 def _middle(x: Ints, k: int) -> Ints:
-    """Return the view of an array with axis k in the middle of three."""
-    return x.reshape(int(np.prod(x.shape[:k])), x.shape[k], -1)
+    """Return the view of an array with axis k first of those behind it, of two."""
+    return x.reshape(int(np.prod(x.shape[:k])), -1)
 
 
 def _roughness(z: Ints, B: int) -> Ints:
@@ -64,9 +74,9 @@ def _roughness(z: Ints, B: int) -> Ints:
     out, other = np.empty((z.ndim - 1, *z.shape), np.int32), np.empty_like(z)
     for k in range(1, z.ndim):
         now, spare = out[k - 1], other
-        _second_differences(_middle(z, k), B, _middle(now, k))
+        _second_differences(_middle(z, k), z.shape[k], B, _middle(now, k))
         for j in range(1, z.ndim):
-            _add_around(_middle(now, j), _middle(spare, j))
+            _add_around(_middle(now, j), z.shape[j], _middle(spare, j))
             now, spare = spare, now
         if now is other:
             out[k - 1] = other
@@ -144,12 +154,14 @@ def _find_moves(
 
 
 @compiled
-def _add_products(levels: Small, moves: Ints, off: Floats, power: Integers, along: Floats) -> None:
-    """Sum up products of the moves of levels with each other, and with errors."""
-    kinds, C, n = moves.shape
+def _add_products(
+    levels: Small, moves: Ints, off: Floats, places: Integers, power: Integers, along: Floats
+) -> None:
+    """Sum up products of the moves of levels with each other, and with errors, at some places."""
+    kinds, C, _ = moves.shape
     for c in range(C):
         for a in range(kinds):
-            for i in range(n):
+            for i in places:
                 one, level = np.int64(moves[a, c, i]), levels[a, c, i]
                 along[c, level] += one * off[c, i]
                 for b in range(a):
@@ -208,7 +220,9 @@ class Moves:
         """Return sums of products of moves, (C, levels, levels), and with errors (C, n...)."""
         C, n = len(off), deblock.LEVELS
         power, along = np.zeros((C, n, n), np.int64), np.zeros((C, n))
-        _add_products(self.levels, self.moves, off.reshape(C, -1), power, along)
+        every = np.arange(off[0].size).reshape(off.shape[1:])
+        places = every[..., :: deblock.gain_every(off)].ravel()
+        _add_products(self.levels, self.moves, off.reshape(C, -1), places, power, along)
         return power.astype(np.float64), along
 
     def apply(self, y: Integers, gains: Small) -> Integers:

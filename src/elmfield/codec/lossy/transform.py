@@ -138,6 +138,8 @@ def find_samples(X: Floats, B: int, d: int) -> Floats:
 MAX_ROTATED_CHANNELS = 32
 """Channels that are rotated at most; the matrix has their square."""
 ROTATION_BITS = 14
+ROTATION_SAMPLES, ROTATION_EVERY = 1 << 16, 5
+"""Of so many samples and more, differences are looked at in every fifth row along another axis."""
 LEAST_SQUARE = 2.0**-7
 """The squared difference of neighbouring samples, in steps, where a channel stops to matter."""
 
@@ -154,7 +156,10 @@ def find_rotation(x: Floats) -> Floats | None:
     S = np.zeros((C, C))
     for k in range(1, x.ndim):
         if x.shape[k] > 1:
-            D = np.diff(x, axis=k).reshape(C, -1)
+            some = x
+            if x.ndim > 2 and x.size >= ROTATION_SAMPLES:
+                some = x[:, ::ROTATION_EVERY] if k > 1 else x[..., ::ROTATION_EVERY]
+            D = np.diff(some, axis=k).reshape(C, -1)
             S += D @ D.T / D.shape[1]
     # below the step nothing is coded, but low modes of a box gather what many samples say
     own = np.log2(np.diag(S) + LEAST_SQUARE).sum()
