@@ -49,6 +49,14 @@ def cosine(latitude: Floats) -> Floats:
     return np.maximum(np.cos(np.deg2rad(latitude)), 0.0)
 
 
+def widest_gap(longitude: Floats) -> tuple[float, float]:
+    """Where longitudes go on after the widest gap between them around the circle; its width."""
+    c = np.sort(longitude % 360)
+    gaps = np.diff(c, append=c[0] + 360)
+    j = int(np.argmax(gaps))
+    return float(c[(j + 1) % len(c)]), float(gaps[j])
+
+
 def unit_vectors(latitude: Floats | float, longitude: Floats | float) -> Floats:
     """Points on the unit sphere, (..., 3)."""
     f, l = np.deg2rad(latitude), np.deg2rad(longitude)

@@ -17,7 +17,7 @@ from elmfield._array.cache import Recent
 from elmfield._array.checks import by_name, numbers
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
-from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors
+from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors, widest_gap
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
 from elmfield.field.blend.points import Function
@@ -238,11 +238,9 @@ class Curvilinear(Field):
             self.mesh.radius or 1.0
         )
         if self.mesh.radius is not None:
-            f, l = np.deg2rad(places[..., 0]), np.deg2rad(places[..., 1])
-            zero = np.zeros_like(f)
-            north = [-np.sin(f) * np.cos(l), -np.sin(f) * np.sin(l), np.cos(f)]
-            ways = np.stack([np.stack(north, -1), np.stack([-np.sin(l), np.cos(l), zero], -1)], -2)
-            J = ways @ J  # (..., 2, 2): metres north and east per sample
+            lat, lon = places[..., 0], places[..., 1]
+            ways = unit_vectors(lat + 90, lon), unit_vectors(0 * lat, lon + 90)
+            J = np.stack(ways, -2) @ J  # (..., 2, 2): metres north and east per sample
         if self.model.channel_axis is not None:
             J = J[..., None, :, :]
         slopes = np.asarray(to_numpy(slopes))[..., None, -2:]
@@ -291,19 +289,12 @@ class Curvilinear(Field):
         """A field with even axes around the mesh, for those who ask for axes, not for values."""
         axes, about = list(self.domain.axes[:-2]), dict(self.labels.axes)
         for k, (name, n) in enumerate(zip(self.names, self.shape[-2:])):
-            c, period = (
-                np.sort(self.mesh.given[..., k][np.isfinite(self.mesh.given).all(axis=-1)]),
-                None,
-            )
-            low, high = c[0], c[-1]
+            c = self.mesh.given[..., k][np.isfinite(self.mesh.given).all(axis=-1)]
+            low, high, period = c.min(), c.max(), None
             if k == 1 and self.mesh.radius is not None:  # around the circle, but for the widest gap
-                turned = np.sort(c % 360)
-                gaps = np.diff(turned, append=turned[0] + 360)
-                j = int(np.argmax(gaps))
-                low = turned[(j + 1) % len(c)]
-                low, high = low - 360 * (low > high), 360 - gaps[j]
-                period = 360.0 if gaps[j] < 720 / n else None
-                high += low
+                start, gap = widest_gap(c)
+                low = start - 360 * (start > high)
+                high, period = low + 360 - gap, 360.0 if gap < 720 / n else None
             last = low + 360 * (n - 1) / n if period else high
             axes.append(Axis.through(name, np.linspace(low, last, n), period))
             told = {"units": ("degrees_north", "degrees_east")[k]} if self.mesh.radius else {}

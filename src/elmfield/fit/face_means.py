@@ -5,7 +5,7 @@ with a polygon: sums over polygons that fill the mesh are those over its faces, 
 between them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,10 +43,6 @@ class FaceField(Field):
     corners: Floats
     at_faces: Floats
     is_map: bool
-
-    def __getitem__(self, key: str | int | slice) -> "FaceField":
-        """The same field: there is one variable, without channels."""
-        return replace(self, model=self.model[key])
 
     def means(  # type: ignore[override]
         self, polygons: Array, *, missing: Missing = None, min_coverage: float = 0.5

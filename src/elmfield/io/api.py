@@ -16,6 +16,7 @@ from elmfield._array.running import HOST_BATCH_BYTES
 from elmfield._array.running import memory_limit as limited
 from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
+from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
@@ -213,8 +214,7 @@ def _fit_mesh(
             f" of the mesh alone; got {variable!r}. Choose a time or level: dataset.isel(...)."
         )
     at, about = places[own[name].dims], dict[str, Any](dims=mesh.names)
-    gap = np.diff(np.sort(at[:, 1] % 360), append=np.min(at[:, 1] % 360) + 360).max()
-    if mesh.names[1] == "longitude" and gap < WIDEST_GAP:
+    if mesh.names[1] == "longitude" and widest_gap(at[:, 1])[1] < WIDEST_GAP:
         at = np.stack([at[:, 0], at[:, 1] % 360], axis=-1)
         about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
     made = fit_points(at, own[name].values, settings, progress=progress, **about)

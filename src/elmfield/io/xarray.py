@@ -16,7 +16,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.checks import is_path
 from elmfield._array.typing import Array, Integers
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import make_dataarray
+from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matching
@@ -61,23 +61,17 @@ class ElmfieldBackend(BackendEntrypoint):
             np.broadcast_to(np.zeros((), values.dtype), values.shape),
             field.domain.dims, shown, field.model.channel_axis, about, moved,
         )  # fmt: skip
-        coords = {k: v.variable for k, v in shell.coords.items()}
-        found = {}
-        if about.variables:
-            dims = [d for k, d in enumerate(shell.dims) if k != field.model.channel_axis]
-            coords = {k: v for k, v in coords.items() if k in dims or k not in shell.dims}
-            for k, (name, told) in enumerate(about.variables.items()):
-                one = _Decoded(path, scale, missing, k, field=field)
-                found[name] = _lazy(dims, one, told.attrs)
-        else:
+        ds = split_variables(shell, about)
+        if isinstance(ds, xr.DataArray):
             name = about.name or "field"
-            name += "_values" if name in shell.dims else ""
-            found[name] = _lazy(shell.dims, values, shell.attrs)
-        ds = xr.Dataset(found, coords=coords, attrs=dict(about.file_attrs))
-        if drop_variables is not None:
-            names = [drop_variables] if isinstance(drop_variables, str) else drop_variables
-            ds = ds.drop_vars([n for n in names if n in ds.variables])
-        return ds
+            ds = ds.to_dataset(name=name + "_values" * (name in shell.dims))
+            ds.attrs = dict(about.file_attrs)
+        for k, (key, one) in enumerate(ds.data_vars.items()):
+            if about.variables:
+                values = _Decoded(path, scale, missing, k, field=field)
+            ds[key] = _lazy(one.dims, values, one.attrs)
+        names = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
+        return ds.drop_vars([n for n in names if n in ds.variables])
 
     def guess_can_open(self, filename_or_obj: object) -> bool:
         """Whether the name is that of a model file."""

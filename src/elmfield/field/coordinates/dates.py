@@ -35,11 +35,6 @@ def from_dates(dates: Array, epoch: np.datetime64 | np.timedelta64) -> Floats:
     return np.where(np.isnat(dates) | np.isnat(epoch), np.nan, seconds)
 
 
-def from_durations(durations: Array) -> Floats:
-    """Seconds, float64; NaN for NaT."""
-    return from_dates(durations, np.timedelta64(0, "s"))
-
-
 def to_times(seconds: Array, dtype: str, epoch: np.datetime64 | None = None) -> Array:
     """Dates, `seconds` after `epoch`, or durations: the nearest that `dtype` holds.
 
@@ -109,7 +104,7 @@ def coordinates_in(values: Array, axis: AxisLabels) -> Floats:
     if values.dtype.kind == "O":  # as a row of a date and a number becomes
         values = np.asarray(values.ravel().tolist()).reshape(values.shape)
     if axis.duration and values.dtype.kind == "m":
-        return from_durations(values)
+        return from_dates(values, np.timedelta64(0, "s"))
     if epoch is not None and values.dtype.kind in "UOS":
         values = values.astype("datetime64")  # in the unit that they are written in
     if isinstance(epoch, np.datetime64) and values.dtype.kind == "M":

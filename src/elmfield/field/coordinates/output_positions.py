@@ -73,19 +73,13 @@ def mark_outside(out: Array, beyond: list[Array], channel_axis: int | None) -> A
     """Gridded values with NaN where a position of any axis lies `beyond` the domain."""
     if not any(b.any() for b in beyond):
         return out
-    xp = namespace(out)
-    if not xp.isdtype(out.dtype, ("real floating", "complex floating")):
-        raise ValueError(
-            f"positions outside the domain cannot be NaN in dtype {out.dtype}. Ask for floats, or "
-            "pass outside='nearest'."
-        )
     mark = beyond[0]
     for b in beyond[1:]:
         mark = mark[..., None] | b
     if channel_axis is not None:
         mark = np.expand_dims(mark, channel_axis)
     mark = mark.reshape(*mark.shape, *(1,) * (out.ndim - mark.ndim))  # of vectors and matrices
-    return xp.where(move(mark, out), xp.full_like(out, xp.nan), out)
+    return with_gaps(out, mark, what="positions outside the domain", way="outside='nearest'")
 
 
 WAYS = ("nan", "fill")
@@ -208,8 +202,14 @@ def near_points(model: "Model", index: Array) -> Array:
     return move(gone_at(model, near, on_grid=False), index)
 
 
-def with_gaps(values: Array, gone: Array, fill: float | None = None) -> Array:
-    """`values` with NaN where `gone`; whole numbers get `fill`, if there is one that they hold."""
+def with_gaps(
+    values: Array, gone: Array, fill: float | None = None,
+    what: str = "what is missing", way: str = "missing='fill'",
+) -> Array:  # fmt: skip
+    """`values` with NaN where `gone`; whole numbers get `fill`, if there is one that they hold.
+
+    Else an error says `what` cannot be NaN, and a `way` to ask for other values.
+    """
     if not gone.any():
         return values
     xp = namespace(values)
@@ -217,8 +217,7 @@ def with_gaps(values: Array, gone: Array, fill: float | None = None) -> Array:
         fill = xp.nan
     elif fill is None or not _holds(values.dtype, fill):
         raise ValueError(
-            f"what is missing cannot be NaN in dtype {values.dtype}. Ask for floats, or pass "
-            "missing='fill'."
+            f"{what} cannot be NaN in dtype {values.dtype}. Ask for floats, or pass {way}."
         )
     return xp.where(move(gone, values), xp.full_like(values, fill), values)
 

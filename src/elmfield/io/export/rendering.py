@@ -238,11 +238,12 @@ class Rendering:
             share, (low, high) = np.ones(len(c)), sorted(ends := ends_of(field, k))
             e: Floats | None = None
             if axis.name in target.axes:
-                around = cell_edges(c) if len(c) > 1 else np.asarray(ends)
-                e = np.asarray(target.edges.get(axis.name, around), np.float64)
-                if axis.period is None:
-                    wide, e = np.abs(np.diff(e)), np.clip(e, low, high)
-                    share = np.abs(np.diff(e)) / wide
+                known = target.edges.get(axis.name)
+                if known is not None and axis.period is None:
+                    known = np.asarray(known, np.float64)
+                    share = np.abs(np.diff(np.clip(known, low, high)) / np.diff(known))
+                elif axis.period is None:  # cells whose middles lie in the field, as far as they do
+                    share = np.where((c >= low - 1e-9) & (c <= high + 1e-9), 1.0, 0.0)
                 if not share.any():
                     about = field.labels.axis(axis.name)
                     told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
@@ -251,7 +252,9 @@ class Rendering:
                         "{}; got {} to {}.".format(axis.name, *told)
                     )
                 first, last = np.flatnonzero(share)[[0, -1]]
-                e = e[first : last + 2]
+                around = cell_edges(c[first : last + 1]) if last > first else np.asarray(ends)
+                e = around if known is None else np.asarray(known)[first : last + 2]
+                e = e if axis.period is not None else np.clip(e, low, high)
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
                 e = field.model.coordinates.edges(k, e)
