@@ -24,7 +24,8 @@ from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultip
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import Evaluator
 from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
-from elmfield.field.uncertainty.posterior import Evidence, Posterior, PosteriorPart, posterior_of
+from elmfield.field.uncertainty.posterior import Evidence, Posterior, posterior_of
+from elmfield.field.uncertainty.prior import PosteriorPart
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 

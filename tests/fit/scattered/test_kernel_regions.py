@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.fit.scattered.kernel_regions import PENALTIES, KernelRegion, likelihoods
+from elmfield.fit.scattered.kernel_region import PENALTIES, KernelRegion, likelihoods
 from elmfield.local.bases import Polyharmonic
 from elmfield.local.bases.polyharmonic import degree_of, exponents, kernel, monomials, power_of
 from support import close

@@ -6,8 +6,8 @@ over. Regions that blend share samples, so these sums are added before they are 
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product as cartesian
@@ -18,7 +18,8 @@ import numpy as np
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.blend.points import contributions, leibniz, offset
-from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS, Calibration, Terms
+from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS
+from elmfield.field.uncertainty.prior import PosteriorPart, Terms
 from elmfield.local.bases.dense_modes import OnDense
 
 if TYPE_CHECKING:
@@ -35,16 +36,8 @@ LEAST_SINGULAR = 1e-10
 """Singular values of a layer below this part of the largest count as 0, as in the fit."""
 
 
-class ErrorParts(ABC):
+class ErrorParts(PosteriorPart):
     """How sure a function is: what its values may deviate by, as a sum over r independent parts."""
-
-    calibration = Calibration()
-    block = float("inf")
-
-    @property
-    def floor(self) -> Floats:
-        """Variance that places do not share, (C,) or (1,)."""
-        return np.zeros(1)
 
     @abstractmethod
     def half(self, x: Floats, terms: Terms = ()) -> Floats:
@@ -55,24 +48,10 @@ class ErrorParts(ABC):
         found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
         return np.concatenate(found) + (0.0 if terms else self.floor)
 
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1)
-        found = self.variance(points.reshape(-1, len(x)))
-        return found.reshape(*points.shape[:-1], -1)
-
     def joint(self, x: Floats) -> Floats:
         """Covariances of the first channel's values at places x, (n, n)."""
         half = self.half(x)[:, 0]
         return np.asarray(half @ half.T)
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """The unit of :meth:`joint`, (n, 1)."""
-        return np.ones((len(x), 1))
-
-    def pattern(self, low: Floats, high: Floats) -> None:
-        """No two boxes are alike."""
-        return None
 
 
 @dataclass(frozen=True, eq=False)

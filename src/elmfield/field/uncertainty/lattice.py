@@ -15,17 +15,22 @@ import numpy as np
 
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.uncertainty import left_out
-from elmfield.field.uncertainty.neighbours import (
+from elmfield.field.uncertainty.prior import (
     BLOCKS,
     COMMON_SHARE,
-    LARGEST_POWER,
-    LEAST_POWER,
+    LEFT_OUT_BOX,
+    START_POWER,
     Calibration,
+    PosteriorPart,
     Prior,
     Terms,
     compact,
+    filtered,
+    growth,
+    left_out_filter,
+    probes,
     require_small,
+    stretch,
 )
 
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
@@ -57,7 +62,7 @@ Combine = Callable[[Floats, Sequence[Taps]], Floats]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lattice:
+class Lattice(PosteriorPart):
     """Samples on a complete grid, and how sure a function between them is.
 
     Parameters
@@ -76,10 +81,6 @@ class Lattice:
         errors.
     common : array, shape (C,)
         The mean of all residuals.
-    calibration : Calibration
-        What deviations are multiplied by.
-    floor : array, shape (C,)
-        Variance that every value has besides: what coding lost.
     noise : array, shape (C,), or None
         Variance of the noise that was taken out.
     left : array, shape (..., C), or None
@@ -94,60 +95,39 @@ class Lattice:
     values: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     chooses: bool = False
     common: Floats = field(default_factory=lambda: np.ones(1))
-    calibration: Calibration = field(default_factory=Calibration)
-    floor: Floats = field(default_factory=lambda: np.zeros(1))
     noise: Floats | None = None
     left: Floats | None = field(default=None, repr=False)
     source: Sequence[tuple[int, int]] = ()
 
-    @classmethod
-    def calibrated(
-        cls,
-        shape: tuple[int, ...],
-        periodic: tuple[bool, ...],
-        read: Read,
-        *,
-        values: Callable[[list[Floats]], Floats],
-        chooses: bool,
-        power: float,
-        means: bool,
-        floor: Floats,
-        noise: Floats | None = None,
-        left: Floats | None = None,
-        source: Sequence[tuple[int, int]] = (),
-    ) -> "Lattice":
-        """Find power, stretch and calibration from the samples; `power` serves short axes.
+    def calibrated(self) -> "Lattice":
+        """The same with power, stretch and calibration from the samples.
 
-        `values` gives the function on a grid of index coordinates.
+        The prior's own power serves short axes.
         """
-        probes = left_out.probes(shape)
-        blocks = [read(slab) for slab in probes]
-        prior = Prior(left_out.START_POWER, np.ones(len(shape)))
-        if min(min(b.shape[:-1]) for b in blocks) < 2 * left_out.LEFT_OUT_BOX.get(len(shape), 3):
-            prior = replace(prior, power=min(max(power, LEAST_POWER), LARGEST_POWER))
+        blocks = [self.read(slab) for slab in probes(self.shape)]
+        prior = Prior(START_POWER, np.ones(len(self.shape)))
+        if min(min(b.shape[:-1]) for b in blocks) < 2 * LEFT_OUT_BOX.get(len(self.shape), 3):
+            prior = replace(prior, power=self.prior.power)
         else:
             for _ in range(2):
-                prior = Prior(left_out.growth(prior, blocks), left_out.stretch(prior, blocks))
-        made = cls(shape=shape, periodic=periodic, read=read, prior=prior, floor=floor)
-        residuals = [np.abs(left_out.filtered(b, made._filter)) for b in blocks]
+                prior = Prior(growth(prior, blocks), stretch(prior, blocks))
+        made = replace(self, prior=replace(prior, means=self.prior.means))
+        residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
         flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
         made = replace(made, common=flat.mean(axis=0))
-        if noise is not None and (noise > 0).all():
-            return replace(made, noise=noise, left=left, source=source)
+        if self.noise is not None:
+            return made
         z = [r / np.maximum(made._smoothed(r, without=True), 1e-300) for r in residuals]
-        calibration = Calibration.of(np.concatenate([v.ravel() for v in z]))
-        if means:
-            return replace(made, calibration=calibration, prior=replace(prior, means=True))
-        return replace(made, calibration=calibration, values=values, chooses=chooses)
+        return replace(made, calibration=Calibration.of(np.concatenate([v.ravel() for v in z])))
 
     # --- amplitudes -----------------------------------------------------------------------------
 
     @cached_property
     def _filter(self) -> Floats:
         """What a left-out sample differs by from what the others of its box say, in deviations."""
-        n = left_out.LEFT_OUT_BOX.get(len(self.shape), 3)
+        n = LEFT_OUT_BOX.get(len(self.shape), 3)
         prior = replace(self.prior, means=False)
-        return left_out.left_out_filter(prior, [min(n, m - 1 + m % 2) for m in self.shape])
+        return left_out_filter(prior, [min(n, m - 1 + m % 2) for m in self.shape])
 
     def _taps(self, k: int, x: Floats, n: int, wraps: bool) -> Taps:
         """The n residuals of axis k near index coordinates x."""
@@ -190,7 +170,7 @@ class Lattice:
             inner.append(np.arange(low, high) % n if whole else np.arange(high - low))
             outer.append(np.clip(np.arange(a, b) - low - side // 2, 0, high - low - side))
         y = self.read(tuple(slab))[np.ix_(*inner)]
-        return np.abs(left_out.filtered(y, self._filter))[np.ix_(*outer)]
+        return np.abs(filtered(y, self._filter))[np.ix_(*outer)]
 
     def _apart(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Squares of what the function differs by from the posterior's mean, (..., C).
@@ -205,7 +185,7 @@ class Lattice:
             return found
         slab = tuple(slice(a + 1 - m // 2, b + m // 2) for a, b, m in zip(low, high, sides))
         weights = (self.prior.rows(np.zeros((1, len(sides))), t) @ inverse)[0, : len(t)]
-        mean = left_out.filtered(self.read(slab), weights.reshape(sides), even=True)
+        mean = filtered(self.read(slab), weights.reshape(sides), even=True)
         own = self.values([np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)])
         inner = tuple(slice(a - i, b - i) for a, b, i in zip(low, high, first))
         middle = float(self._direct(np.zeros((1, len(sides))), ())[0])

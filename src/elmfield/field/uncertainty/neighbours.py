@@ -1,214 +1,34 @@
-"""The prior of a field between its samples, and its posterior of samples anywhere.
+"""The posterior of samples anywhere: every place asks those nearest to it.
 
-Increments grow as a power of distance; given samples, such a process has a posterior in closed
-form: kriging with free polynomials. Every place asks its nearest samples, the farthest of which
-count less and less, so that the posterior changes continuously from place to place.
+The farthest of these count less and less, so that the posterior changes continuously from place to
+place.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product as cartesian
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.local.bases.polyharmonic import exponents, kernel, monomials, n_monomials
+from elmfield.field.uncertainty.prior import (
+    BLOCKS,
+    COMMON_SHARE,
+    LARGEST_POWER,
+    LEAST_POWER,
+    Calibration,
+    PosteriorPart,
+    Prior,
+    Terms,
+    compact,
+    require_small,
+)
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
-
-
-LEAST_POWER, LARGEST_POWER = 0.2, 7.0
-"""Powers of a prior: rougher than any array, and smooth enough for polynomials of degree 3."""
-
-SOFTNESS = 0.25
-"""Distance in samples below which the prior of derivatives is smooth.
-
-Its waves fade beyond twice the sampling's Nyquist frequency. Without this, a process as rough as a
-photograph has no derivative, and its standard deviation is infinite.
-"""
-
-APERTURE = np.array([-1.0, 0.0, 1.0]) * 0.6**0.5, np.array([5.0, 8.0, 5.0]) / 9
-"""Gauss's places and weights by which means are taken over cells, times two."""
-
-NORMAL_QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)
-"""Deviations within which 50, 90 and 99 % of a normal distribution lie."""
-
-JOINT_MAX_SAMPLES = 3000
-"""Samples around places whose covariances are asked for, at most: one dense matrix."""
-
-FREE_PRICE = 1e-9
-"""What free polynomials cost in parts of the kernel: slopes that no sample tells are uncertain."""
-
-JITTER = 1e-13
-"""Noise of every sample in parts of the kernel, so that two at one place are no contradiction."""
-
-Terms = tuple[tuple[float, tuple[int, ...]], ...]
-"""``Σ c ∂^order f`` as pairs of c and order; none for the value itself."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """A Gaussian process with generalised covariance ``ψ(|t|) = ± |t|^power`` of amplitude 1.
-
-    Polynomials up to `degree` are free. Frequencies have no end: ``|ω|^-(power + d)``.
-
-    Parameters
-    ----------
-    power : float
-        β: squared increments grow as distance to this power; twice the order along a line, less 1.
-    stretch : array, shape (d,)
-        What distances on each axis, in samples, are multiplied by.
-    softness : float
-        Distances below this one, in samples, count as this one.
-    means : bool
-        Whether samples are means over their cells.
-    """
-
-    power: float
-    stretch: Floats
-    softness: float = 0.0
-    means: bool = False
-
-    @property
-    def degree(self) -> int:
-        """Degree of the polynomials, at least planes."""
-        return max(1, int(self.power // 2))
-
-    @property
-    def n_free(self) -> int:
-        """Number of polynomials."""
-        return n_monomials(len(self.stretch), self.degree)
-
-    @property
-    def soft(self) -> "Prior":
-        """The prior for derivatives."""
-        return replace(self, softness=SOFTNESS)
-
-    def covariance(self, x: Floats, t: Floats, order: tuple[int, ...] = ()) -> Floats:
-        """``∂^order ψ``, (..., n, m), between places x, (..., n, d), and t, (..., m, d)."""
-        a, b = x * self.stretch, t * self.stretch
-        factor = float(np.prod(self.stretch ** np.asarray(order or 0)))
-        if self.softness:  # one more axis, on which all are this far apart
-            a = np.concatenate([a, np.full((*a.shape[:-1], 1), self.softness)], axis=-1)
-            b = np.concatenate([b, np.zeros((*b.shape[:-1], 1))], axis=-1)
-            order = (*order, 0) if order else ()
-        return np.asarray(factor * kernel(a, b, self.power, order or None))
-
-    def peak(self, terms: Terms) -> float:
-        """Generalised variance of a sum of derivatives at a place; 0 of a value."""
-        at, total = np.zeros((1, len(self.stretch))), 0.0
-        for a, m in terms:
-            for b, n in terms:
-                order = tuple(i + j for i, j in zip(m, n))
-                total += (-1) ** sum(n) * a * b * float(self.covariance(at, at, order)[0, 0])
-        return total
-
-    def rows(self, x: Floats, t: Floats, terms: Terms = ()) -> Floats:
-        """What samples at t, (..., S, d), tell of a sum of derivatives at x: (..., n, S + q)."""
-        total: Floats = np.zeros(())
-        for factor, order in terms or ((1.0, ()),):
-            K = self._over_cells(lambda o, order=order: self.covariance(x, t + o, order))  # type: ignore[misc]
-            P = monomials(x, self.degree, order or None)
-            total = total + factor * np.concatenate([K, P], axis=-1)
-        return total
-
-    def _over_cells(self, value: Callable[[Floats], Floats]) -> Floats:
-        """A function of an offset, or its mean over the cell of a sample."""
-        d = len(self.stretch)
-        if not self.means:
-            return value(np.zeros(d))
-        places, weights = APERTURE
-        total: Floats = np.zeros(())
-        for at in cartesian(range(len(places)), repeat=d):
-            total = total + np.prod(weights[list(at)] / 2) * value(places[list(at)] / 2)
-        return total
-
-    def system(self, t: Floats, noise: Floats | float = 0.0) -> tuple[Floats, Floats]:
-        """``[[K + noise, P], [Pᵀ, 0]]``, (..., S + q, S + q), of samples at t, and its scale.
-
-        Rows and columns were divided by `scale`, (S + q,), which keeps digits; `noise` is a
-        variance, of all samples or of each, (..., S).
-        """
-        S, q = t.shape[-2], self.n_free
-        degrees = [sum(p) for p in exponents(t.shape[-1], self.degree)]
-        size = max(1.0, float(np.abs(t).max(initial=0))) ** -np.asarray(degrees, float)
-        K = self._over_cells(lambda o: self._over_cells(lambda p: self.covariance(t - p, t + o)))
-        P = self._over_cells(lambda o: monomials(t + o, self.degree)) * size
-        unit = float(np.abs(K).max(initial=0)) or 1.0
-        M = np.zeros((*t.shape[:-2], S + q, S + q))
-        M[..., :S, :S] = K / unit
-        M[..., np.arange(S), np.arange(S)] += np.asarray(noise) / unit + JITTER
-        M[..., :S, S:], M[..., S:, :S] = P, np.swapaxes(P, -1, -2)
-        M[..., np.arange(S, S + q), np.arange(S, S + q)] = -FREE_PRICE
-        return M, np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
-
-    def inverse(self, t: Floats, noise: Floats | float = 0.0) -> Floats:
-        """Inverse of the system of samples at t, (..., S, d)."""
-        M, scale = self.system(t, noise)
-        return np.asarray(np.linalg.inv(M) * scale[:, None] * scale)
-
-    def weights(
-        self, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
-    ) -> tuple[Floats, Floats]:
-        """What samples at t, (m, S, d), count for at 0, (m, S); and the variance there, (m,)."""
-        b = self.rows(np.zeros((len(t), 1, t.shape[-1])), t, terms)[:, 0]
-        M, scale = self.system(t, noise)
-        found = np.linalg.solve(M, (b * scale)[..., None])[..., 0] * scale
-        return found[:, : t.shape[1]], np.maximum(self.peak(terms) - np.sum(found * b, axis=1), 0)
-
-    def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
-        """Posterior covariances, (n, n), of values at x, (n, d), given samples at t, (S, d)."""
-        middle = t.mean(axis=0)
-        x, t = x - middle, t - middle
-        b = self.rows(x, t)
-        return np.asarray(self.covariance(x, x) - b @ self.inverse(t, noise) @ b.T)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What left-out samples say: a factor for deviations, and how many lie inside intervals.
-
-    Parameters
-    ----------
-    factor : float
-        What mean absolute residuals are multiplied by to be standard deviations.
-    shares : tuple of float
-        Left-out samples inside 50, 90 and 99 %; empty where none could be left out.
-    """
-
-    factor: float = math.sqrt(math.pi / 2)
-    shares: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, z: Floats) -> "Calibration":
-        """The calibration by which 90 % of left-out samples lie inside their interval.
-
-        z are absolute residuals in units of the amplitude that their neighbours have.
-        """
-        factor = float(np.quantile(z, 0.9)) / NORMAL_QUANTILES[1] if z.size else 0.0
-        if not factor > 0:
-            return cls()
-        return cls(factor, tuple(float(np.mean(z <= q * factor)) for q in NORMAL_QUANTILES))
-
-
-def compact(r: Floats) -> Floats:
-    """What a residual counts for at distance r, in units of its reach."""
-    return np.maximum(1 - r * r, 0) ** 3
-
-
-def require_small(n: int) -> None:
-    """Refuse places among too many samples for one dense matrix."""
-    if n > JOINT_MAX_SAMPLES:
-        raise ValueError(
-            f"covariances are for small sets of places; {n} samples lie around these, more than "
-            f"{JOINT_MAX_SAMPLES}. Ask for places nearer to each other, or for std(points)."
-        )
-
 
 ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
 """Samples that a place asks, by number of axes, else 100; and at most, with noise."""
@@ -216,14 +36,8 @@ ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
 AVERAGED = {1: 12, 2: 14, 3: 20}
 """Samples around a place whose residuals make its amplitude; else 30."""
 
-BLOCKS = {1: 500.0, 2: 14.0, 3: 4.0}
-"""Samples on each axis of a box whose covariances fit into one dense matrix; else 2."""
-
 NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
 """As BLOCKS, where errors have longer waves; else 2."""
-
-COMMON_SHARE = 0.2
-"""What the mean of all residuals counts for in a local amplitude, in parts of the near ones."""
 
 BIN_SHARE, LEAST_BINNED = 0.1, 2.0
 """How much a process may vary within bins of noisy samples, in parts of the noise of their means;
@@ -240,7 +54,7 @@ BATCH_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Neighbours:
+class Neighbours(PosteriorPart):
     """Samples at any places, and how sure a function between them is.
 
     Parameters
@@ -255,8 +69,8 @@ class Neighbours:
         Variance of the noise, of all samples or of each, in parts of the amplitude's square.
     amplitude : array, shape (C,), or None
         Standard deviation of the prior; None for a local one by residuals of left-out samples.
-    common, calibration, floor :
-        As for a lattice.
+    common : array, shape (C,)
+        The mean of all residuals.
     values : callable or None
         The function at places (n, d), (n, C). Where it differs from the posterior's mean by less
         than that errs it may be the better of the two, by more it cannot: there its errors are
@@ -270,31 +84,20 @@ class Neighbours:
     noise: Floats | float = 0.0
     amplitude: Floats | None = None
     common: Floats = field(default_factory=lambda: np.ones(1))
-    calibration: Calibration = field(default_factory=Calibration)
-    floor: Floats = field(default_factory=lambda: np.zeros(1))
     values: Callable[[Floats], Floats] | None = field(default=None, repr=False)
 
-    @classmethod
-    def calibrated(
-        cls,
-        x: Floats,
-        y: Floats,
-        periods: Floats,
-        *,
-        power: float,
-        floor: Floats,
-        values: Callable[[Floats], Floats],
-    ) -> "Neighbours":
-        """Find power and calibration from samples without noise; `power` serves few of them."""
-        n, d = x.shape
-        prior = Prior(min(max(power, LEAST_POWER), LARGEST_POWER), np.ones(d))
-        made = cls(x=x, y=y, periods=periods, prior=prior, floor=floor, values=values)
+    def calibrated(self) -> "Neighbours":
+        """The same with power and calibration from samples without noise.
+
+        The prior's own power serves few of them.
+        """
+        (n, d), made, prior = self.x.shape, self, self.prior
         if n <= prior.n_free + 1:  # too few to leave one out
-            return replace(made, amplitude=y.std(axis=0))
+            return replace(self, amplitude=self.y.std(axis=0))
         rng = np.random.default_rng(0)
         probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
         if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
-            coarse = replace(made, x=x[fewer], y=y[fewer])
+            coarse = replace(self, x=self.x[fewer], y=self.y[fewer])
             some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):
                 own, far = (
@@ -309,7 +112,7 @@ class Neighbours:
         made = replace(made, common=own.mean(axis=0))
         if n < AVERAGED.get(d, 30) + 2:
             return made
-        far, near = made._nearest(x[probes], AVERAGED.get(d, 30) + 2)
+        far, near = made._nearest(self.x[probes], AVERAGED.get(d, 30) + 2)
         z = own / np.maximum(made._local(far[:, 1:], near[:, 1:]), 1e-300)
         return replace(made, calibration=Calibration.of(z.ravel()))
 
@@ -477,11 +280,6 @@ class Neighbours:
             total = total + off * off / np.maximum(total + off, 1e-300)
         return np.asarray(total + self.floor)
 
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of index coordinates x."""
-        points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
-        return self.variance(points).reshape(*map(len, x), -1)
-
     def joint(self, x: Floats) -> Floats:
         """Covariances per amplitude of values at places x near each other, (n, n)."""
         used = np.unique(self._nearest(x, self.asked)[1])
@@ -493,6 +291,3 @@ class Neighbours:
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
         return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
-
-    def pattern(self, low: Floats, high: Floats) -> None:
-        """No two boxes are alike."""

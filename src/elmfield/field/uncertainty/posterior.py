@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,14 @@ from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.error_parts import LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
-from elmfield.field.uncertainty.neighbours import Calibration, Neighbours, Prior, Terms
+from elmfield.field.uncertainty.neighbours import Neighbours
+from elmfield.field.uncertainty.prior import (
+    LARGEST_POWER,
+    LEAST_POWER,
+    PosteriorPart,
+    Prior,
+    Terms,
+)
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -89,41 +96,6 @@ class Evidence:
 def blocks_of(n: int) -> int:
     """Blocks of an axis of n samples."""
     return -(-n // LEFT_BLOCK)
-
-
-class PosteriorPart(Protocol):
-    """How sure a function of index coordinates is, in the unit of the fit.
-
-    Covariances are ``a(x) a(x') joint(x, x')`` with amplitudes a, and a variance `floor` of what
-    neighbours do not share.
-    """
-
-    @property
-    def floor(self) -> Floats:
-        """Variance that places do not share, (C,) or (1,)."""
-
-    @property
-    def calibration(self) -> Calibration:
-        """What left-out samples say."""
-
-    @property
-    def block(self) -> float:
-        """Length beyond which errors are taken for independent."""
-
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances (n, C) of values, or of ``Σ c ∂^order f``, at places x, (n, d)."""
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., C) of values on the grid of x."""
-
-    def joint(self, x: Floats) -> Floats:
-        """Covariances at places x in units of the amplitudes, (n, n)."""
-
-    def amplitudes(self, x: Floats) -> Floats:
-        """Amplitudes at places x, (n, C)."""
-
-    def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
-        """What boxes share whose `joint` is the same; None if nothing is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,44 +231,53 @@ def _ridge(model: "Model") -> float:
     return float(getattr(model.settings, "ridge", 0.0))
 
 
+def _gone(model: "Model") -> Array | None:
+    """Which samples are missing in any channel; None where none is."""
+    gone = model.missing
+    if gone is None:
+        return None
+    gone = gone if gone.ndim == len(model.shape) else gone.any(axis=-1)
+    return gone if gone.any() else None
+
+
 def posterior_of(model: "Model") -> Posterior:
     """The posterior of a field, calibrated on its samples."""
-    if model.observed is not None:
-        d = len(model.shape)
-        return Posterior(model.observed, np.zeros(d), list(range(d)))
-    if (reason := why_none(model)) is not None:
+    if model.observed is None and (reason := why_none(model)) is not None:
         raise TypeError(reason)
-    units = np.asarray(to_numpy(model.scale), np.float64)
-    if _is_dense(model):
-        gone = model.missing
-        if gone is not None:
-            gone = gone if gone.ndim == len(model.shape) else gone.any(axis=-1)
-        squares = np.asarray(to_numpy(model.residual), np.float64) / np.sum(units**2)
-        errors = LayerErrors(model.blended, squares, _ridge(model), None if gone is None else ~gone)
-        return Posterior(errors, np.zeros(len(model.shape)), list(range(len(model.shape))))
-    order = getattr(model.settings, "order", None)
-    power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
-    return (_of_points if model.blended.is_scattered else _of_grid)(model, power, units)
+    units, d = np.asarray(to_numpy(model.scale), np.float64), len(model.shape)
+    inner: PosteriorPart
+    if model.observed is not None:
+        inner = model.observed
+    elif _is_dense(model):
+        gone, squares = _gone(model), np.asarray(to_numpy(model.residual), np.float64)
+        here = None if gone is None else ~gone
+        inner = LayerErrors(model.blended, squares / np.sum(units**2), _ridge(model), here)
+    else:
+        order = getattr(model.settings, "order", None)
+        power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
+        power = min(max(power, LEAST_POWER), LARGEST_POWER)
+        if not model.blended.is_scattered:
+            return _of_grid(model, power, units)
+        inner = _of_points(model, Prior(power, np.ones(d)), units)
+    return Posterior(inner, np.zeros(d), list(range(d)))
 
 
-def _of_points(model: "Model", power: float, units: Floats) -> Posterior:
+def _of_points(model: "Model", prior: Prior, units: Floats) -> Neighbours:
     """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
     blended, found = model.blended, model.evidence or Evidence()
     nodes = [g.nodes for g in blended.groups if isinstance(g.nodes, Nodes)]
     x = np.unique(np.concatenate([to_numpy(n.positions) for n in nodes]), axis=0)
-    d, periods = x.shape[1], np.where(blended.partition.periodic, model.shape, np.inf)
-    if found.noise is not None and found.amplitude is not None:
-        noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
-        near = Neighbours(
-            x=x, y=np.zeros((len(x), len(units))), periods=periods, amplitude=amplitude,
-            prior=Prior(power, np.ones(d)), noise=float(np.mean((noise / amplitude) ** 2)),
-        ).binned()  # fmt: skip
-    else:
+    periods = np.where(blended.partition.periodic, model.shape, np.inf)
+    if found.noise is None or found.amplitude is None:
         values = partial(_values_at, model)
-        near = Neighbours.calibrated(
-            x, values(x), periods, power=power, floor=np.zeros(1), values=values
-        )
-    return Posterior(near, np.zeros(d), list(range(d)))
+        near = Neighbours(x=x, y=values(x), periods=periods, prior=prior, values=values)
+        return near.calibrated()
+    noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
+    near = Neighbours(
+        x=x, y=np.zeros((len(x), len(units))), periods=periods, prior=prior, amplitude=amplitude,
+        noise=float(np.mean((noise / amplitude) ** 2)),
+    )  # fmt: skip
+    return near.binned()
 
 
 def _values_at(model: "Model", x: Floats) -> Floats:
@@ -308,11 +289,10 @@ def _values_at(model: "Model", x: Floats) -> Floats:
 
 def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
     """The posterior of samples on a grid, complete or with gaps."""
-    blended, gone, known = model.blended, model.missing, model.evidence or Evidence()
+    blended, gone, known = model.blended, _gone(model), model.evidence or Evidence()
     (low, high), boxes = blended.needed, blended.source_samples
-    sizes = [b - a for a, b in zip(low, high)]
-    wide = [k for k, n in enumerate(sizes) if n > 1] or [0]
-    shape = tuple(sizes[k] for k in wide)
+    wide = [k for k, (a, b) in enumerate(zip(low, high)) if b - a > 1] or [0]
+    shape = tuple(high[k] - low[k] for k in wide)
     periodic = tuple(blended.partition.periodic[k] for k in wide)
 
     def read(slab: Sequence[slice]) -> Floats:
@@ -340,28 +320,30 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
 
     floor = (model.coding_error / units) ** 2
     noise, left = None, None
-    if known.noise is not None and known.left is not None:
+    if known.noise is not None and known.left is not None and min(known.noise) > 0:
         noise = (np.asarray(known.noise) / units) ** 2
         left = noise * np.asarray(known.left, np.float64)
         for k in set(range(len(low))) - set(wide):
             left = left.take([low[k] * left.shape[k] // model.shape[k]], axis=k)
         left = left.reshape(*(left.shape[k] for k in wide), -1)
-    if gone is not None:
-        gone = gone if gone.ndim == len(low) else gone.any(axis=-1)
-        gone = gone[tuple(map(slice, low, high))].reshape(shape)
+    gone = None if gone is None else gone[tuple(map(slice, low, high))].reshape(shape)
     inner: PosteriorPart
     if gone is not None and gone.any() and not gone.all():
-        x, y = np.argwhere(~gone).astype(float), read([slice(0, n) for n in shape])[~gone]
-        periods = np.where(periodic, shape, np.inf)
-        floor = floor if left is None else floor + left.mean(axis=tuple(range(len(wide))))
-        inner = Neighbours.calibrated(x, y, periods, power=power, floor=floor, values=values_at)
+        inner = Neighbours(
+            x=np.argwhere(~gone).astype(float), y=read([slice(0, n) for n in shape])[~gone],
+            periods=np.where(periodic, shape, np.inf), prior=Prior(power, np.ones(len(wide))),
+            lost=floor if left is None else floor + left.mean(axis=tuple(range(len(wide)))),
+            values=values_at,
+        ).calibrated()  # fmt: skip
     else:
-        means = model.labels.samples == "means"
-        inner = Lattice.calibrated(
-            shape, periodic, read, chooses=not getattr(model.settings, "is_linear", True),
-            values=values, power=power, means=means, floor=floor, noise=noise, left=left,
+        means = noise is None and model.labels.samples == "means"
+        inner = Lattice(
+            shape=shape, periodic=periodic, read=read, lost=floor, noise=noise, left=left,
+            prior=Prior(power, np.ones(len(wide)), means=means),
+            values=None if means or noise is not None else values,
+            chooses=not getattr(model.settings, "is_linear", True),
             source=[(low[k], model.shape[k]) for k in wide],
-        )  # fmt: skip
+        ).calibrated()  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
 
 
@@ -446,8 +428,8 @@ def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
     places = np.stack(
         np.meshgrid(*(e[:-1] + np.diff(e) / 2 for e in edges), indexing="ij"), axis=-1
     )
-    if shows_gaps(model, missing) and model.missing is not None:
-        gone = model.missing if model.missing.ndim == volume.ndim else model.missing.any(axis=-1)
+    gone = _gone(model) if shows_gaps(model, missing) else None
+    if gone is not None:
         volume = volume * ~gone[tuple(np.rint(np.moveaxis(places, -1, 0)).astype(int))]
     found = model.posterior.sum_variance(places[volume > 0], volume[volume > 0])
     total = deviations(model, found[None])[0, ...]

@@ -20,7 +20,7 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field.model import Model
-from elmfield.field.uncertainty.neighbours import Terms
+from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.noise_model import remove_mixed_noise
 from elmfield.fit.observations.observation import Observation
 from elmfield.fit.observations.one_region import ObservedPosterior, no_row_determines

@@ -37,8 +37,9 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field
 from elmfield.field.model import Model
-from elmfield.field.uncertainty.neighbours import Neighbours, Prior
+from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.posterior import Evidence
+from elmfield.field.uncertainty.prior import Prior
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
