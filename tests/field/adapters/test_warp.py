@@ -211,8 +211,8 @@ def test_an_axis_that_goes_round_goes_round_in_a_map(rng):
 
 
 def maps(torch):
-    """Maps of (9, 8) samples by a tensor that torch follows: how to make one, and its numbers."""
-    i, j = np.indices((9, 8))
+    """Maps of (5, 4) samples by a tensor that torch follows: how to make one, and its numbers."""
+    i, j = np.indices((5, 4))
     wavy = 0.4 * np.stack([np.sin(i / 2 + j), np.cos(i - j / 3)], axis=-1) + 0.3
     straight = torch.tensor([[0.9, 0.2, 1.1], [-0.1, 0.7, 2.3]], dtype=torch.float64)
     along = torch.tensor([[0.5, 0.0, 1.2], [0.0, 0.6, 0.7]], dtype=torch.float64)
@@ -246,7 +246,7 @@ def test_torch_follows_a_map(kind):
     assert torch.autograd.gradcheck(mapped, (at.clone().requires_grad_(),))
 
     def of_samples(values):
-        return ef.fit(values, ef.smooth(order=2)).warp(make(at), (9, 8), outside="nearest").sum()
+        return ef.fit(values, ef.smooth(order=2)).warp(make(at), (5, 4), outside="nearest").sum()
 
     (by_samples,) = torch.autograd.grad(of_samples(y.requires_grad_()), y)
     step = torch.rand(14, 13, dtype=torch.float64)
