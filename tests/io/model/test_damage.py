@@ -336,7 +336,7 @@ def test_blocks_that_would_unpack_to_too_much(tmp_path, smooth, targets):
     with pytest.raises(ef.StoreError, match="blocks of"):
         ef.load(targets)
     path = tmp_path / "wide.elm"
-    ef.save(ef.fit(np.zeros(1 << 24, np.float32)), path)
+    ef.save(ef.fit(np.zeros(1 << 24)), path)
     rewrite(
         path, about({"chunk_shape": [1 << 35]}, "chunk_grid", "configuration"), "samples/zarr.json"
     )
