@@ -34,20 +34,16 @@ def namespace(*arrays: Array) -> Namespace:
 def is_array(x: object) -> bool:
     """Whether `x` already belongs to an array library that is computed with.
 
-    A list does not, nor does an array of JAX, which cannot be changed in place: it is read as
-    NumPy's.
+    A list does not, nor do arrays of JAX, which cannot be changed in place, and of Dask, which
+    cannot be reshaped at will: they are read as NumPy's.
     """
-    return bool(compat.is_array_api_obj(x)) and not compat.is_jax_array(x)
+    is_read = compat.is_jax_array(x) or compat.is_dask_array(x)
+    return bool(compat.is_array_api_obj(x)) and not is_read
 
 
 def is_sliced(x: object) -> bool:
     """Whether `x` has a shape, a dtype and slices, without being an array (Zarr, HDF5, Dask)."""
     return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
-
-
-def load_dask(x: Array) -> Array:
-    """`x`, and an array that is still to be computed (Dask's) as NumPy's."""
-    return np.asarray(x) if compat.is_dask_array(x) else x
 
 
 def is_dask(x: object) -> bool:

@@ -16,7 +16,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.io.model import sample_files
-from support import close
+from support import close, inside
 
 SMALL = 1 << 18
 """Bytes of memory: blocks of a few tiles."""
@@ -564,6 +564,16 @@ def test_unknown_chunks_are_refused(tmp_path):
     values = da.from_array(rough((40, 30)), chunks=(10, 30))
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         ef.fit(values[values[:, 0] > 0], out=tmp_path / "a.elm")
+
+
+@pytest.mark.parametrize("chunks", [(10, 30), (17, 11)])
+def test_a_dask_array_is_fitted_as_the_array_it_stands_for(chunks):
+    da = pytest.importorskip("dask.array")
+    values, points = rough((40, 30)), inside(np.random.default_rng(0), (40, 30), 20)
+    lazy = da.from_array(values, chunks=chunks)
+    field = ef.fit(lazy, mask=da.from_array(values > 285, chunks=chunks))
+    close(field(da.from_array(points)), ef.fit(values, mask=values > 285)(points), 0)
+    close(field.samples()[values <= 285], values[values <= 285], 0)
 
 
 def test_a_large_dask_array_in_memory_is_warned_of():

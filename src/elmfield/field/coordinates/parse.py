@@ -81,7 +81,6 @@ class Coordinates:
 
     def points(self, points: Array, like: Array) -> Array:
         """`points` in float64, in the library and on the device of `like`."""
-        points = backend.load_dask(points)
         if not backend.is_array(points):
             points = checks.array("points", points)
         backend.refuse_abstract("points", points, "Ask field.module(), which torch can transform.")

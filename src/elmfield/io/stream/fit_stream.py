@@ -94,9 +94,9 @@ def fit_to(
     work = Work(out)
     if isinstance(values, np.memmap) and values.base is None:
         values = lazy_memmap(values)
-    if not is_dask(values) and is_array(values):
+    if is_array(values):
         values = to_numpy(with_nan(values))
-    source = Sliced(values) if is_dask(values) else source_of(values)
+    source = source_of(values)
     if is_dask(values) and is_dask(mask):
         raise ValueError(
             "`mask` cannot be a Dask array; mark what is missing in a Dask array of samples "
