@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array, DType
-from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
 from elmfield.io.gridded import Gridded
 
@@ -88,13 +88,12 @@ def _read_npz(path: Path, variable: str | None) -> Gridded:
     values = numeric[name]
     # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
     # samples lie.
-    lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)]
-    if [len(v) for _, v in lines] == list(values.shape):
-        names = tuple(k for k, _ in lines)
-        at = {k: np.asarray(v, np.float64) for k, v in lines}
-        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines}
+    lines = {k: v for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)}
+    if [len(v) for v in lines.values()] == list(values.shape):
+        at = {k: np.asarray(v, np.float64) for k, v in lines.items()}
+        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines.items()}
         labels = Labels(name=name, axes=axes, align="nodes")
-        return Gridded(values=values, dims=names, coords=at, labels=labels)
+        return Gridded(values=values, dims=tuple(lines), coords=at, labels=labels)
     return _from_array(values, name)
 
 
@@ -119,10 +118,9 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
     else:
         from scipy.io import loadmat
 
-        found = loadmat(path)
-        arrays = {k: v for k, v in found.items() if isinstance(v, np.ndarray) and v.size > 1}
-        shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc"}
-        values = arrays[name := choose(path, shapes, variable)]
+        found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray)}
+        shapes = {k: v.shape for k, v in found.items() if v.dtype.kind in "biufc" and v.size > 1}
+        values = found[name := choose(path, shapes, variable)]
     return _from_array(np.ascontiguousarray(values), name)
 
 
@@ -138,13 +136,10 @@ def _read_cfl(path: Path) -> Gridded:
         raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
-    values, n = np.ascontiguousarray(values.reshape(shape, order="F")), len(shape)
+    n = len(shape)
     names = (*BART, *(f"axis{k}" for k in range(len(BART), n)))[:n]
-    if n <= COIL:
-        return Gridded(values=values, dims=names)
-    labels = Labels(channels=ChannelLabels(name=names[COIL]))
-    dims = names[:COIL] + names[COIL + 1 :]
-    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
+    made = Gridded(values=np.ascontiguousarray(values.reshape(shape, order="F")), dims=names)
+    return made if n <= COIL else made.with_channels(COIL)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -159,16 +154,16 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = samples.labels.name or "values"
-    lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
+    arrays: dict[str, Any] = {name: values}
+    arrays |= {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
-        arrays: dict[str, Any] = {name: values, **lines}
         np.savez_compressed(path, **arrays)
     else:
         from scipy.io import savemat
 
         if values.nbytes >= 2**31:
             raise ValueError(f"{path.name}: MATLAB 5 files end at 2 GB; write a .npy file instead.")
-        savemat(path, {name: values, **lines}, do_compression=True)
+        savemat(path, arrays, do_compression=True)
 
 
 # --- arrays that are read slab by slab ------------------------------------------------------------

@@ -63,22 +63,32 @@ def _read_file(path: Path) -> Gridded:
     if (slope, shift) != (1.0, 0.0):
         values = values * slope + shift
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
-    spacing = map(float, data.get("PixelSpacing", ()))
-    sizes = values.shape[len(names) - 2 :]
-    at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
     affine = None
     if len(names) == 2 and _is_placed(data):  # its axes first, then that across it
         affine = _affine([data], np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
+    about: Any = {"n_placed": 2, "channels": ChannelLabels(name="colour")}
+    spacing = [float(s) for s in data.get("PixelSpacing", ())]
+    return _make_samples(values, names, spacing, data, affine, about)
+
+
+def _make_samples(
+    values: Array, names: tuple[str, ...], spacing: Sequence[float], data: Slice,
+    affine: Floats | None, about: Attrs, **header: bool,
+) -> Gridded:  # fmt: skip
+    """Samples at distances in millimetres along the last axes, and what the header of `data` is."""
+    first = len(names) - len(spacing)
+    every = zip(names[first:], values.shape[first:], spacing)
+    at = {name: np.arange(n) * s for name, n, s in every}
+    slope, shift = _rescale(data)
     labels = Labels(
         align="areas",
         affine=None if affine is None else affine.tolist(),
         space="LPS",
-        n_placed=2,
         axes={name: AxisLabels(attrs={"units": "mm"}) for name in at},
-        channels=ChannelLabels(name="colour"),
-        header={"dicom": _header(data), "slope": slope, "shift": shift},
+        header={"dicom": _header(data), "slope": slope, "shift": shift, **header},
+        **about,
     )
-    k = values.ndim - 1 if colour else None
+    k = len(names) if values.ndim > len(names) else None
     return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
 
 
@@ -122,17 +132,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
             values = values * scales[:, :1, None] + scales[:, 1:, None]
     affine = _affine(slices, places)
     names = ("slice", "row", "column")
-    every = zip(names, values.shape, spacing_of(affine))
-    at = {name: np.arange(n) * s for name, n, s in every}
-    slope, shift = _rescale(slices[0])
-    labels = Labels(
-        align="areas",
-        affine=affine.tolist(),
-        space="LPS",
-        axes={name: AxisLabels(attrs={"units": "mm"}) for name in names},
-        header={"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
-    )
-    return Gridded(values=values, dims=names, coords=at, labels=labels)
+    return _make_samples(values, names, spacing_of(affine), slices[0], affine, {}, series=True)
 
 
 def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> list[Slice]:
@@ -249,28 +249,21 @@ def _to_stored(samples: Gridded, data: Slice, about: Attrs) -> Array:
         shift = about["shift"]
         values = np.round((np.nan_to_num(values, nan=shift) - shift) / about["slope"])
     signed = int(data.get("PixelRepresentation", 0))
-    bits = 8 if int(data.get("BitsAllocated", 16)) == 8 else 16
-    kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
-    info = np.iinfo(kind)
-    values = np.clip(values, info.min, info.max).astype(kind)
-    data.BitsAllocated = bits
-    data.BitsStored = min(int(data.get("BitsStored", bits)), bits)
-    if int(values.max(initial=0)) >= 1 << data.BitsStored or signed:
-        data.BitsStored = bits
-    data.HighBit = data.BitsStored - 1
+    kind = np.dtype(f"{'i' if signed else 'u'}{1 if data.get('BitsAllocated') == 8 else 2}")
+    values = np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)
+    bits = 8 * kind.itemsize
+    own = min(int(data.get("BitsStored", bits)), bits)
+    data.BitsStored = bits if int(values.max(initial=0)) >= 1 << own or signed else own
     return values
 
 
 def _save(data: Slice, pixels: Array, path: Path) -> None:
     """Write a header with its pixels under an identifier of its own."""
-    pydicom = need("pydicom", "io", "writing DICOM files")
-    data.SOPInstanceUID = pydicom.uid.generate_uid()
-    data.file_meta = pydicom.dataset.FileMetaDataset()
-    data.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    colours = data.get("PhotometricInterpretation", "MONOCHROME2")
+    if int(data.get("SamplesPerPixel", 1)) > 1:
+        colours = "RGB"  # as pydicom gives them, whatever the file had
+    data.set_pixel_data(np.ascontiguousarray(pixels), colours, data.BitsStored)
     data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
-    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
-    data.PixelData = np.ascontiguousarray(pixels).tobytes()
-    data["PixelData"].VR = "OW" if data.BitsAllocated == 16 else "OB"
     data.save_as(path, enforce_file_format=True)
 
 
@@ -286,10 +279,6 @@ def _write_file(samples: Gridded, path: Path) -> None:
     elif "PixelSpacing" in data:
         every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
         data.PixelSpacing = _to_text(float(old) * step for old, step in every)
-    shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
-    data.Rows, data.Columns = shape[n - 2 : n]
-    if n == 3:
-        data.NumberOfFrames = shape[0]
     _save(data, values, path)
 
 
@@ -303,7 +292,6 @@ def _write_series(samples: Gridded, folder: Path) -> None:
         )
     values = _to_stored(samples, data, about)
     frame = _steps(samples, folder)
-    data.Rows, data.Columns = values.shape[1:]
     data.SpacingBetweenSlices = f"{np.linalg.norm(frame[0]):.10g}"
     data.SliceThickness = data.SpacingBetweenSlices
     folder.mkdir()

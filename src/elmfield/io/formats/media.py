@@ -118,18 +118,13 @@ def _write_sound(samples: Gridded, path: Path) -> None:
     kind = suffix_of(path)[1:].upper()
     if not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
-    soundfile.write(path, values, _whole_rate(samples, path), subtype=subtype, format=kind)
-
-
-def _whole_rate(samples: Gridded, path: Path) -> int:
-    """Samples per second, as the header of a file can hold them: a whole number."""
     rate = rate_of(samples, Fraction(44100))
     if rate < 1 or abs(rate - round(rate)) > 1e-6 * rate:
         raise ValueError(
             f"{path.name}: the header of a sound file holds a whole number of samples per second; "
             f"got {float(rate):.9g}. Say which: rate={max(1, round(rate))}, or --rate."
         )
-    return round(rate)
+    soundfile.write(path, values, round(rate), subtype=subtype, format=kind)
 
 
 # --- video ----------------------------------------------------------------------------------------
@@ -338,15 +333,11 @@ def own_rate(field: Field, k: int) -> Fraction:
 
 def decimate(values: Array, m: int, axis: int) -> Array:
     """Every m-th of values along an axis, after what is too fast for them was filtered out."""
-    from scipy.signal import firwin, kaiserord, upfirdn
+    from scipy.signal import firwin, kaiserord, resample_poly
 
     taps, beta = kaiserord(STOP_BAND_DB, TRANSITION / m)
     half = math.ceil(taps / 2 / m) * m
     h: Floats = firwin(2 * half + 1, (1 - TRANSITION / 2) / m, window=("kaiser", beta))
-    n = values.shape[axis]
     # Beyond its ends a recording is mirrored; silence would ring.
-    wide = [(half, half) if j == axis else (0, 0) for j in range(values.ndim)]
-    padded = np.pad(values, wide, mode="reflect" if n > half else "edge")
-    found = upfirdn(h, padded, up=1, down=m, axis=axis)
-    first = 2 * half // m
-    return np.take(found, range(first, first + math.ceil(n / m)), axis=axis)
+    beyond = "reflect" if values.shape[axis] > half else "edge"
+    return np.asarray(resample_poly(values, 1, m, axis=axis, window=h, padtype=beyond))

@@ -8,9 +8,10 @@ common readers turn 16-bit colours into 8-bit ones without a word. The rest is P
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,9 @@ from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
 from elmfield.show.pictures import colourise
 
-PNG = b"\x89PNG\r\n\x1a\n"
-
 BY_CODECS = {
-    ".jp2": "jpeg2k", ".j2k": "jpeg2k", ".jxl": "jpegxl", ".heic": "heif", ".heif": "heif",
+    ".png": "png", ".jp2": "jpeg2k", ".j2k": "jpeg2k", ".jxl": "jpegxl",
+    ".heic": "heif", ".heif": "heif",
 }  # fmt: skip
 """Which of imagecodecs' readers takes a kind of file."""
 
@@ -52,16 +52,25 @@ LABELS = {2: ["grey", "alpha"], 3: ["red", "green", "blue"], 4: ["red", "green",
 
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A picture; of an animation all frames."""
-    suffix = suffix_of(path)
+    codec = BY_CODECS.get(suffix_of(path))
     with reading(path, "a picture"):
-        if suffix == ".png":
-            values = _read_png(path, path.read_bytes())
-        elif suffix in BY_CODECS:
-            values = _read_by_codecs(path, BY_CODECS[suffix])
-        else:
+        if codec is None or (codec == "png" and _is_for_pillow(path)):
             return _read_by_pillow(path)
+        codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
+        if not getattr(codecs, codec.upper()).available:
+            raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
+        data = path.read_bytes()
+        check_pixels(path, headers.SIZES[codec](data))
+        values = np.asarray(getattr(codecs, f"{codec}_decode")(data))
         header, lies = _read_header(path)
-    return make_picture(headers.upright(np.asarray(values), lies), header)
+    return make_picture(headers.upright(values, lies), header)
+
+
+def _is_for_pillow(path: Path) -> bool:
+    """Whether a PNG file is left to Pillow: without imagecodecs, unless its colours have 16 bits."""
+    with path.open("rb") as file:
+        depth, colour = (*file.read(26)[24:], 0, 0)[:2]
+    return find_spec("imagecodecs") is None and not (depth == 16 and colour != 0)
 
 
 def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
@@ -101,31 +110,6 @@ def _open_pillow(pillow: Any, path: Path) -> Iterator[Any]:
     with opened:
         check_pixels(path, opened.size)
         yield opened
-
-
-def _read_png(path: Path, data: bytes) -> Array:
-    if data[:8] != PNG or len(data) < 33:
-        raise ValueError("it is no PNG file")
-    depth, colour = data[24], data[25]
-    check_pixels(path, struct.unpack(">II", data[16:24]))
-    try:
-        import imagecodecs
-    except ImportError:
-        if depth == 16 and colour != 0:
-            need("imagecodecs", "io", "reading a PNG file with 16-bit colours")
-        pillow = need("PIL.Image", "io", "reading PNG files")
-        with _open_pillow(pillow, path) as opened:
-            return _pixels(opened)
-    return np.asarray(imagecodecs.png_decode(data))
-
-
-def _read_by_codecs(path: Path, codec: str) -> Array:
-    codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
-    if not getattr(codecs, codec.upper()).available:
-        raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
-    data = path.read_bytes()
-    check_pixels(path, headers.SIZES[codec](data))
-    return np.asarray(getattr(codecs, f"{codec}_decode")(data))
 
 
 def _read_by_pillow(path: Path) -> Gridded:
@@ -186,8 +170,12 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     elif suffix in BY_CODECS:
         path.write_bytes(_encode(values, suffix))
     else:
-        marked = None if exif is None else headers.MARK + exif
-        _save(_to_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
+        pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
+        kind, options = SAVED[suffix]
+        if kind in ("JPEG", "WEBP", "AVIF"):
+            options = {**options, "icc_profile": icc}
+            options["exif"] = b"" if exif is None else headers.MARK + exif
+        pillow.fromarray(_to_pillow(values, suffix)).save(path, format=kind, **options)
 
 
 def _encode(values: Array, suffix: str) -> bytes:
@@ -210,15 +198,6 @@ def _to_pillow(values: Array, suffix: str) -> Array:
     if suffix == ".pgm" and values.ndim == 3:
         raise ValueError("a .pgm file is grey; got colours. Write a .ppm file instead.")
     return np.ascontiguousarray(values)
-
-
-def _save(values: Array, path: Path, carried: Mapping[str, bytes | None]) -> None:
-    """Write one picture by Pillow, with what it carries where its kind of file can."""
-    pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
-    kind, options = SAVED[suffix_of(path)]
-    able = kind in ("JPEG", "WEBP", "AVIF")
-    extra = {name: data for name, data in carried.items() if data is not None and able}
-    pillow.fromarray(values).save(path, format=kind, **options, **extra)
 
 
 def _write_frames(samples: Gridded, path: Path) -> None:
@@ -304,4 +283,4 @@ def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -
     carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))
     carried += b"" if exif is None else chunk(b"eXIf", exif)
     body = zlib.compress(lines.tobytes(), 6)
-    return PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return headers.PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
