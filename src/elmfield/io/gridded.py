@@ -116,12 +116,10 @@ class Gridded:
         return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        about = self.labels
-        name, unit = about.name, about.units
-        sizes = " × ".join(map(str, self.values.shape))
-        head = f"Gridded {name!r}: " if name else "Gridded: "
-        lines = [f"{head}{sizes} {self.values.dtype}" + (f", {unit}" if unit else "")]
-        lines += self._axes_in_words()
+        about, sizes = self.labels, " × ".join(map(str, self.values.shape))
+        head = f"Gridded {about.name!r}: " if about.name else "Gridded: "
+        unit = f", {about.units}" if about.units else ""
+        lines = [f"{head}{sizes} {self.values.dtype}{unit}", *self._axes_in_words()]
         if self.channel_axis is not None:
             labels = about.channels.labels
             told = f": {', '.join(map(str, labels))}" if 0 < len(labels) < 9 else ""
@@ -144,13 +142,14 @@ class Gridded:
     def is_on_grid_of(self, other: "Gridded") -> bool:
         """Whether samples of both lie at the same places."""
         same = self.values.shape == other.values.shape and self.dims == other.dims
-        for name in self.dims:
+        for name in self.dims if same else ():
             a, b = (g.coords.get(name) for g in (self, other))
-            epochs = {g.labels.axis(name).epoch for g in (self, other)}
-            same = same and len(epochs) == 1 and (a is None) == (b is None)
-            if same and a is not None and b is not None:
-                same = bool(np.allclose(a, b, rtol=1e-6))
-        return same
+            same &= self.labels.axis(name).epoch == other.labels.axis(name).epoch
+            if a is not None and b is not None:
+                same &= np.allclose(a, b, rtol=1e-6)
+            else:
+                same &= a is b
+        return bool(same)
 
     # --- channels ------------------------------------------------------------------------------
 
@@ -195,17 +194,17 @@ class Gridded:
             raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
         k, c = self.dims.index(name), self.coords.get(name)
         n, index = self.shape[k], list[int | slice]([slice(None)] * self.values.ndim)
-        own: Any = {
-            "places": self.places if k < len(self.dims) - 2 else {},
-            "bounds": _without(self.bounds, name),
-            "periods": _without(self.periods, name),
-        }
+        places = self.places if k < len(self.dims) - 2 else {}
+        coords, bounds, periods = (
+            _without(v, name) for v in (self.coords, self.bounds, self.periods)
+        )
+        dims, channel = self.dims, self.channel_axis
         if isinstance(which, slice):
             left = len(range(n)[which])
             if not left:
                 raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-            own["periods"] = self.periods if left == n else own["periods"]
-            own["coords"] = self.coords if c is None else {**self.coords, name: c[which]}
+            periods = dict(self.periods) if left == n else periods
+            coords = coords if c is None else {**self.coords, name: c[which]}
             start, _, step = which.indices(n)
             starts, steps = grid_of(self)
             starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
@@ -213,16 +212,14 @@ class Gridded:
         else:
             if not -n <= which < n:
                 raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
-            channel = self.channel_axis
-            if channel is not None:
-                own["channel_axis"] = channel - (self.array_axes[k] < channel)
-            own |= {
-                "dims": self.dims[:k] + self.dims[k + 1 :],
-                "coords": _without(self.coords, name),
-            }
+            channel = None if channel is None else channel - (self.array_axes[k] < channel)
+            dims = dims[:k] + dims[k + 1 :]
             labels = self._labels_without(k, which % n)
         index[self.array_axes[k]] = which
-        return replace(self, values=self.values[tuple(index)], labels=labels, **own)
+        return Gridded(
+            values=self.values[tuple(index)], dims=dims, coords=coords, channel_axis=channel,
+            periods=periods, labels=labels, places=places, bounds=bounds,
+        )  # fmt: skip
 
     def _labels_without(self, k: int, which: int) -> Labels:
         """Labels of the samples at one index of axis k, which goes; where that was, is noted."""
@@ -282,6 +279,12 @@ def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
 def step_of(coords: Floats) -> float:
     """Distance between coordinates, two or more, on average."""
     return float(coords[-1] - coords[0]) / (len(coords) - 1)
+
+
+def transform_of(y: Floats, x: Floats) -> list[float]:
+    """From columns and rows to x and y, of corners of even cells, as GeoTIFF has it."""
+    hy, hx = (step_of(c) if len(c) > 1 else usual for c, usual in ((y, -1.0), (x, 1.0)))
+    return [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
 
 
 def fingerprint(values: Array) -> dict[str, object]:

@@ -215,15 +215,15 @@ def with_gaps(
     xp = namespace(values)
     if xp.isdtype(values.dtype, ("real floating", "complex floating")):
         fill = xp.nan
-    elif fill is None or not _holds(values.dtype, fill):
+    elif fill is None or not holds(values.dtype, fill):
         raise ValueError(
             f"{what} cannot be NaN in dtype {values.dtype}. Ask for floats, or pass {way}."
         )
     return xp.where(move(gone, values), xp.full_like(values, fill), values)
 
 
-def _holds(dtype: DType, fill: float) -> bool:
-    """Whether whole numbers of this dtype can be `fill`."""
+def holds(dtype: DType, fill: float) -> bool:
+    """Whether `fill` is among the whole numbers of a dtype."""
     kind = np.dtype(str(dtype).rsplit(".", 1)[-1])
     if kind.kind not in "iu" or not np.isfinite(fill):
         return False

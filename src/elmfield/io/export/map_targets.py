@@ -22,6 +22,7 @@ from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
 from elmfield.io.conventions import map_axes
+from elmfield.io.gridded import transform_of
 
 EARTH = "EPSG:4326"
 """Latitudes and longitudes in degrees."""
@@ -283,9 +284,6 @@ def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
 
 def reprojected(labels: Labels, grid: Projected) -> Labels:
     """Labels of a map in another system, as GeoTIFF and CF have them."""
-    y, x = grid.y, grid.x
-    hy = float(y[1] - y[0]) if len(y) > 1 else -1.0
-    hx = float(x[1] - x[0]) if len(x) > 1 else 1.0
     axes = {k: v for k, v in labels.axes.items() if k not in grid.plane}
     for name in ("y", "x"):
         told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
@@ -302,9 +300,8 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
     attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
-    corners = [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
     labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
-    return replace(labels, crs=grid.crs, transform=corners)
+    return replace(labels, crs=grid.crs, transform=transform_of(grid.y, grid.x))
 
 
 # --- cells ---------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Keys = list[tuple[str, str | float]]
 """What ecCodes is told of a message, in this order."""
 
+PACKED = {"scale_factor", "add_offset"}
+"""What an encoding has where numbers were stored as others."""
+
 GRIB = (".grib", ".grib2", ".grb", ".grb2")
 
 
@@ -49,21 +52,10 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
         return from_dataarray(da, lazily=lazily)
     made = from_dataarray(da, lazily=lazily, bounds=cells)
-    return _with_header(made, da, keepable(found[0].attrs))
-
-
-def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
-    """The same, with what the file says, and how it packs its numbers."""
-    labels = replace(samples.labels, file_attrs=said)
-    packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
-    stored, fill = da.encoding.get("dtype"), da.encoding.get("_FillValue")
-    if packed:
-        labels = replace(labels, header={"packed": packed, "stored": str(stored or "")})
-    elif fill is not None and np.dtype(stored).kind in "iuf" and np.isfinite(fill):
-        fill = fill.item() if isinstance(fill, np.generic) else fill
-        is_whole = np.dtype(stored).kind in "iu" and da.dtype.kind == "f"
-        labels = replace(labels, fill_value=fill, dtype=np.dtype(stored).name if is_whole else None)
-    return replace(samples, labels=labels)
+    labels, stored = made.labels, np.dtype(da.encoding.get("dtype", da.dtype))
+    if labels.fill_value is not None and stored.kind in "iu" and not PACKED & set(da.encoding):
+        labels = replace(labels, dtype=stored.name)  # whole numbers, which have a gap among them
+    return replace(made, labels=replace(labels, file_attrs=keepable(found[0].attrs)))
 
 
 def _kind(path: Path) -> str:

@@ -67,7 +67,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
 
 def _is_for_pillow(path: Path) -> bool:
-    """Whether a PNG file is left to Pillow: without imagecodecs, unless its colours have 16 bits."""
+    """Whether a PNG file is left to Pillow: no imagecodecs, no colours of 16 bits."""
     with path.open("rb") as file:
         depth, colour = (*file.read(26)[24:], 0, 0)[:2]
     return find_spec("imagecodecs") is None and not (depth == 16 and colour != 0)

@@ -10,11 +10,13 @@ import numpy as np
 
 from elmfield._array.typing import Array
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.field.coordinates.output_positions import holds
+from elmfield.io.conventions import Gaps
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
-from elmfield.io.gridded import Gridded, grid_of, step_of, values_for_file
+from elmfield.io.gridded import Gridded, grid_of, step_of, transform_of, values_for_file
 from elmfield.io.model.metadata import keepable
 
 Opened = Any
@@ -71,7 +73,7 @@ class MapWindows:
 
     path: Path
     dtype: np.dtype[Any]
-    nodata: float | None
+    gaps: Gaps
     scales: tuple[float, ...]
     offsets: tuple[float, ...]
 
@@ -86,12 +88,11 @@ class MapWindows:
 
     def meant(self, values: Array, bands: slice = slice(None)) -> Array:
         """Numbers of some bands as they are meant."""
-        gaps = None if self.nodata is None else values == self.nodata
+        values = self.gaps.out_of(values)
         scales, offsets = (np.reshape(v, (-1, 1, 1))[bands] for v in (self.scales, self.offsets))
         if np.any(scales != 1) or np.any(offsets != 0):
             values = values * scales + offsets
-        values = values.astype(self.dtype, copy=False)
-        return values if gaps is None else np.where(gaps, np.asarray(np.nan, self.dtype), values)
+        return values.astype(self.dtype, copy=False)
 
 
 def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
@@ -174,7 +175,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         values: Array = None if lazily else file.read()
         block = tuple(map(int, file.block_shapes[0]))
         marked = nodata is not None and not np.isnan(nodata)
-        has_gaps = marked and _is_marked(file, nodata, values)
+        gaps = Gaps(nodata, marked and _is_marked(file, nodata, values))
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
         header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
@@ -186,11 +187,10 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
             attrs["units"] = units.pop()
         crs = file.crs.to_wkt() if file.crs else None
     is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
-    dtype = stored
-    if has_gaps and stored.kind != "f":
-        dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
+    dtype = gaps.dtype(stored)
     if is_scaled:
-        dtype = np.dtype(np.float32 if stored == np.float32 and not has_gaps else np.float64)
+        is_single = stored == np.float32 and not gaps.is_stored
+        dtype = np.dtype(np.float32 if is_single else np.float64)
     # The number that marked a gap may well be a scaled value.
     fill = float("nan") if is_scaled and nodata is not None else nodata
     is_area = attrs.get("AREA_OR_POINT") == "Area" and "colours" not in header
@@ -202,13 +202,17 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         attrs=attrs,
         channels=ChannelLabels(name="band", labels=labels),
         fill_value=fill,
-        dtype=stored.name if has_gaps and not is_scaled else None,
+        dtype=stored.name if gaps.is_stored and not is_scaled else None,
         header=header,
     )
-    meant = MapWindows(path, dtype, nodata if has_gaps else None, scales, offsets)
-    if lazily:
-        return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
-    return _make_map(meant.meant(values), t, about)
+    windows = MapWindows(path, dtype, gaps, scales, offsets)
+    values = Lazy(windows, whole, dtype, stored=(1, *block)) if lazily else windows.meant(values)
+    at = {}
+    if t.b == 0 and t.d == 0:
+        y, x = (np.arange(n) + 0.5 for n in whole[1:])
+        at = {"y": t.f + t.e * y, "x": t.c + t.a * x}
+    made = Gridded(values=values, dims=("y", "x"), coords=at, channel_axis=0, labels=about)
+    return made if whole[0] > 1 else replace(made, values=values[0], channel_axis=None)
 
 
 def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
@@ -221,18 +225,6 @@ def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
         bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())
         for a in range(0, file.height, rows)
     )
-
-
-def _make_map(values: Array, t: Opened, labels: Labels) -> Gridded:
-    """Bands of a map, or the only one, with the coordinates of a transform."""
-    channel: int | None = 0
-    if values.shape[0] == 1:
-        values, channel = values[0], None
-    h, w = values.shape[-2:]
-    at = {}
-    if t.b == 0 and t.d == 0:
-        at = {"y": t.f + t.e * (np.arange(h) + 0.5), "x": t.c + t.a * (np.arange(w) + 0.5)}
-    return Gridded(values=values, dims=("y", "x"), coords=at, channel_axis=channel, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -285,17 +277,13 @@ def _to_map(samples: Gridded) -> Gridded | None:
         return None
     for name in samples.dims[:-2]:
         samples = samples.pick(name, 0)
-    corner = []
     for name, way in zip(samples.dims, (-1, 1)):
         c = samples.coords.get(name, np.empty(0))
         steps = np.diff(np.asarray(c, np.float64))
         if not steps.size or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
         samples = samples if steps[0] * way > 0 else samples.pick(name, slice(None, None, -1))
-        step = way * abs(step_of(c))
-        corner.append((step, float(samples.coords[name][0]) - step / 2))
-    (south, top), (east, left) = corner
-    corners = [east, 0.0, left, 0.0, south, top]
+    corners = transform_of(*(samples.coords[name] for name in samples.dims))
     labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
     values, k = samples.values, samples.channel_axis
     return Gridded(values=values, dims=("y", "x"), channel_axis=k, labels=labels)
@@ -323,13 +311,11 @@ def _write_map(samples: Gridded, path: Path) -> None:
         "transform": rasterio.Affine(*transform),
         "compress": "deflate",
     }
-    fill = about.fill_value
-    if fill is None and values.dtype.kind == "f" and np.isnan(values).any():
+    fill, kind = about.fill_value, values.dtype
+    if fill is None and kind.kind == "f" and np.isnan(values).any():
         fill = float("nan")
-    if fill is not None:
-        kind = values.dtype
-        if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
-            profile["nodata"] = fill
+    if fill is not None and (kind.kind == "f" or holds(kind, fill)):
+        profile["nodata"] = fill
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
         file.update_tags(**{k: v for k, v in about.attrs.items() if isinstance(v, str)})
