@@ -19,14 +19,13 @@ from elmfield.field.adapters.labelled_arrays import (
     as_variable,
     coordinates_like,
     is_nan_outside,
-    split_variables,
 )
 from elmfield.field.grid_values import MEAN_MIN_COVER
 from elmfield.io.api import fit, regrid
 from elmfield.io.conventions import ENCODED, bounds_of, face_mesh_of, map_axes, mesh_of
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering
-from elmfield.io.inputs import to_dataarray
+from elmfield.io.inputs import to_xarray
 from elmfield.settings import Settings, smooth
 
 METHODS = {"slinear": 1.0, "linear": 1.0, "cubic": 2.0, "quintic": 3.0}
@@ -120,7 +119,7 @@ class ElmAccessor:
 
         def part(da: xr.DataArray) -> xr.DataArray:
             here = {d: da.coords[NUMBER.format(d)].values for d in da.dims if d not in places}
-            some = {k: v.isel({d: here[d] for d in v.dims if d in here}) for k, v in places.items()}
+            some = {k: v.isel(here, missing_dims="ignore") for k, v in places.items()}
             found: xr.DataArray = of(da.drop_vars([c for c in da.coords if c not in da.dims]), some)
             return found
 
@@ -137,8 +136,8 @@ class ElmAccessor:
         own = self._labelled
         arrays = [own] if isinstance(own, xr.DataArray) else own.data_vars.values()
         places = {n for da in arrays for n in _places_of(da)}
-        places &= set(other.coords) if places <= set(other.coords) else set()
-        return self.interp(coordinates_like([*own.dims, *places], other), **options)
+        names = [*own.dims, *(places if places <= set(other.coords) else ())]
+        return self.interp(coordinates_like(names, other), **options)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
@@ -188,16 +187,13 @@ class ElmAccessor:
         if not both or set(map(str, both)) - set(names):
             raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
         numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
-        if wrong := [n for n, e in numbers.items() if e.ndim != 1 or len(e) < 2]:
-            shape = numbers[wrong[0]].shape
-            raise ValueError(
-                f"edges on axis {wrong[0]!r} must be at least two, on one line; got shape {shape}."
-            )
-        target = TargetGrid(
-            axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
-        )
-        out = Rendering(field=field, mean=True, **told).on_target(target)
-        return split_variables(to_dataarray(out), out.labels)
+        for name, e in numbers.items():
+            if e.ndim != 1 or len(e) < 2:
+                told = f"edges on axis {name!r} must be at least two, on one line"
+                raise ValueError(f"{told}; got shape {e.shape}.")
+        middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
+        target = TargetGrid(axes=middles, edges=numbers)
+        return to_xarray(Rendering(field=field, mean=True, **told).on_target(target))
 
 
 def _places_of(da: xr.DataArray) -> list[str]:

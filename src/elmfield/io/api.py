@@ -18,7 +18,6 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.fit.curvilinear import curvilinear, fold_of
@@ -29,7 +28,7 @@ from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_xarray
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -164,12 +163,11 @@ def fit(
 
         if device is not None:
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
+        how: Any = {"mask": mask, "partition": partition, "missing": way}
         place = local_path(out)
         place = str(place) if is_url(place) else path_of(place)
         with limit:
-            return fit_to(
-                given, settings, place, mask=mask, partition=partition, missing=way, progress=tell
-            )
+            return fit_to(given, settings, place, **how, progress=tell)
     most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
     if is_dask(given.values) and given.values.nbytes > most:
         warnings.warn(
@@ -281,11 +279,10 @@ def settle_samples(
     What a caller says, or else the file; that is points where settings make no means of them:
     product modes on regular cells do. A sound file has settings of its own.
     """
-    if samples is not None:
-        choice("samples", samples, ("points", "means"))
     if settings is None and given.labels.suits:
         settings = smooth(**given.labels.suits)
     kind = given.labels.samples if samples is None else samples
+    choice("samples", kind, ("points", "means"))
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
@@ -450,5 +447,4 @@ def regrid(
 
         return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
     field = values if isinstance(values, Field) else fit(values)
-    out = Rendering(field=field, min_coverage=min_coverage, **how).on(where)
-    return split_variables(to_dataarray(out), out.labels)
+    return to_xarray(Rendering(field=field, min_coverage=min_coverage, **how).on(where))

@@ -100,9 +100,8 @@ def map_axes(names: Sequence[str], attrs: Mapping[str, Attrs]) -> tuple[str, str
     found = []
     for letter, standard in HORIZONTAL.items():
         by = [n for n, a in told.items() if a.get("standard_name") in standard]
-        by = by or [n for n, a in told.items() if a.get("axis") == letter]
-        by = by or [n for n in names if n.lower() == letter.lower()]
-        found += by[:1]
+        by += [n for n, a in told.items() if a.get("axis") == letter]
+        found += [*by, *(n for n in names if n.lower() == letter.lower())][:1]
     return (found[0], found[1]) if len(found) == 2 else None
 
 

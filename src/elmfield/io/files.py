@@ -166,9 +166,8 @@ def suffix_of(path: str | Path) -> str:
 def format_of(path: str | Path) -> Format:
     """The kind of file, by its name."""
     suffix = suffix_of(path)
-    for known in FORMATS:
-        if suffix in known.suffixes:
-            return known
+    if (known := next((f for f in FORMATS if suffix in f.suffixes), None)) is not None:
+        return known
     every = " ".join(s for f in FORMATS for s in f.suffixes)
     raise ValueError(f"{Path(path).name}: files ending in {suffix!r} are not known; known: {every}")
 
@@ -221,31 +220,24 @@ def read(
     """
     path = path_of(path)
     if path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr":
-        from elmfield.io.formats.dicom import holds_series
-
-        if not holds_series(path):  # of folders, only those with the slices of one are read whole
-            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
         kind = next(f for f in FORMATS if f.module == "dicom")
+        if not kind.load().holds_series(path):  # only those with the slices of one are read whole
+            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+    elif is_model(path):
+        told = f"open it with load({str(path)!r})"
+        raise ValueError(f"{path.name} is a model, not samples; {told}.")
     else:
-        kind = _kind(path, variable)
+        kind = format_of(path)
+        check_exists(path)
+        if variable is not None and suffix_of(path) not in NAMED:
+            told = f"arrays in {kind.name} files have no names; got variable {variable!r}"
+            raise NoSuchArrayError(f"{path.name}: {told}.")
     before = _max_pixels.set(max_pixels)
     try:
         found: Gridded = kind.load().read(path, variable, lazily=lazily)
     finally:
         _max_pixels.reset(before)
     return found
-
-
-def _kind(path: Path, variable: str | None) -> Format:
-    """The kind of a file that is there."""
-    if is_model(path):
-        raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
-    kind = format_of(path)
-    check_exists(path)
-    if variable is not None and suffix_of(path) not in NAMED:
-        got = f"got variable {variable!r}"
-        raise NoSuchArrayError(f"{path.name}: arrays in {kind.name} files have no names; {got}.")
-    return kind
 
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
@@ -260,8 +252,8 @@ def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
         except RuntimeError as error:  # how HDF5 and others say that a disk is full
             raise OSError(f"cannot write {path}: {error}") from error
         for made in sorted(work.iterdir()):
-            place = end.parent / made.name
-            place = end if made.name == path.name else atomic_write.resolve_links(place)
+            beside = end.parent / made.name
+            place = end if made.name == path.name else atomic_write.resolve_links(beside)
             if place.is_dir():
                 _check_only(place, made)
             if made.is_file():

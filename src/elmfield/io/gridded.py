@@ -99,6 +99,10 @@ class Gridded:
         """Position in the array of each named axis."""
         return [k for k in range(self.values.ndim) if k != self.channel_axis]
 
+    def line(self, name: str) -> Floats:
+        """Coordinates along an axis; empty where it only counts."""
+        return self.coords.get(name, np.empty(0))
+
     @property
     def corners(self) -> Floats | None:
         """Corners (ny, nx, v, 2) of the cells of `places`, where both are known."""

@@ -79,10 +79,8 @@ def _date(given: Array, calendar: str, cftime: ModuleType) -> Any:
     found = re.fullmatch(ISO, str(given).strip())
     if found is None:
         raise ValueError(f"{given!r} is no date; write it as 2001-02-28 or 2001-02-28T12:00:00.")
-    parts = [int(p) for p in found.groups(default="0")[1:6]]
-    year = int(found[1])
-    parts[0], parts[1] = parts[0] or 1, parts[1] or 1
-    return cftime.datetime(year, *parts, calendar=calendar)
+    year, month, day, *rest = (int(p) for p in found.groups(default="0"))
+    return cftime.datetime(year, month or 1, day or 1, *rest, calendar=calendar)
 
 
 ISO = (
@@ -175,10 +173,8 @@ def date_errors(axes: Mapping[str, AxisLabels]) -> Iterator[None]:
         about = axes.get(name)
         if about is None or not about.is_time:
             raise
-        spans = {
-            key: f"{n:g} s" if abs(n) < 172800 else f"{n / 86400:g} days"
-            for key, n in lengths.items()
-        }
+        spans = {k: f"{n:g} s" if abs(n) < 172800 else f"{n / 86400:g} days"
+                 for k, n in lengths.items()}  # fmt: skip
         told = text.format(*(format_coordinate(c, about) for c in at), axis=name, **spans)
         if "the period of" in text or "its period" in text:
             told += f" Periods of dates are durations: {{{name!r}: numpy.timedelta64(365, 'D')}}."

@@ -394,7 +394,13 @@ PARTS = {
     "axes": AxisLabels, "variables": VariableLabels, "coords": CoordinateLabels,
     "channels": ChannelLabels, "alpha": Alpha, "grid": FileGrid,
 }  # fmt: skip
-"""Fields of Labels that hold labels; the first three by name."""
+"""Fields of Labels that hold labels."""
+
+BY_NAME = ("axes", "variables", "coords")
+"""Those that have them by name."""
+
+MAPPINGS = ("attrs", "header", "source", "suits", "file_attrs", "encoding")
+"""Fields that hold mappings of anything."""
 
 
 def labels_to_plain(labels: Any) -> dict[str, Any]:
@@ -422,22 +428,21 @@ def labels_from_plain(told: object) -> Labels:
     TypeError
         If it is none, as in a damaged file.
     """
-    made: dict[str, Any] = {}
-    for name, value in _mapping(told).items():
-        if name in ("axes", "variables", "coords"):
-            value = {k: _part(PARTS[name], v) for k, v in _mapping(value).items()}
-        elif name in PARTS:
-            value = _part(PARTS[name], value)
-        made[name] = value
-    found: Labels = _part(Labels, made)
+    found: Labels = _from_plain(Labels, told)
     return found
 
 
-def _part(kind: Any, told: object) -> Any:
+def _from_plain(kind: Any, told: object) -> Any:
+    """Labels of a kind, or a part of them."""
     own = _mapping(told)
     known = {f.name: own[f.name] for f in fields(kind) if f.name in own}
-    for name in {"attrs", "header", "source", "suits", "file_attrs", "encoding"} & set(known):
-        _mapping(known[name])
+    for name, value in known.items():
+        if name in BY_NAME:
+            known[name] = {k: _from_plain(PARTS[name], v) for k, v in _mapping(value).items()}
+        elif name in PARTS:
+            known[name] = _from_plain(PARTS[name], value)
+        elif name in MAPPINGS:
+            _mapping(value)
     return kind(**known)
 
 

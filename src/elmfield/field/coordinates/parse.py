@@ -136,34 +136,34 @@ class Coordinates:
 
     # --- grids and boxes -----------------------------------------------------------------------
 
-    def column(self, k: int, given: Array, outside: str) -> tuple[Floats, Array]:
-        """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
-        c = np.atleast_1d(self.numbers(k, given))
-        one, domain = slice(k, k + 1), self.domain
-        if c.ndim != 1:
-            raise ValueError(
-                f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an array "
-                f"of shape {c.shape}."
-            )
-        only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
-        with date_errors(self.labels.axes):
-            index, wrong = only.to_index(c[:, None], outside)
-        return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
-
     def columns(self, coords: tuple[Array, ...], outside: str) -> tuple[list[Floats], list[Array]]:
         """Index coordinates of a grid on each axis, and which of them lie outside.
 
         From one array of coordinates per axis, or from one mapping by dim.
         """
-        given, d = coords, len(self.domain.axes)
+        given, domain, found, beyond = coords, self.domain, [], []
         if len(coords) == 1 and checks.is_mapping(coords[0]):
             given = tuple(self.named(coords[0]))
-        if len(given) != d:
+        if len(given) != len(domain.axes):
             raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
+                f"`grid` takes one array of coordinates per axis, {len(domain.axes)}; got "
+                f"{len(given)}."
             )
-        found = [self.column(k, c, outside) for k, c in enumerate(given)]
-        return [x for x, _ in found], [beyond for _, beyond in found]
+        for k, line in enumerate(given):
+            c, one = np.atleast_1d(self.numbers(k, line)), slice(k, k + 1)
+            if c.ndim != 1:
+                raise ValueError(
+                    f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an "
+                    f"array of shape {c.shape}."
+                )
+            axis = replace(
+                domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one]
+            )
+            with date_errors(self.labels.axes):
+                index, wrong = axis.to_index(c[:, None], outside)
+            found.append(index[:, 0])
+            beyond.append(np.zeros(len(c), bool) if wrong is None else wrong)
+        return found, beyond
 
     def positions(
         self,
@@ -180,11 +180,7 @@ class Coordinates:
         `align` a sample stands for the area around it (pictures: the window is divided into equal
         areas) or for the node it sits on (weather: old nodes remain nodes).
         """
-        said = {"shape": shape, "scale": scale, "spacing": spacing}
-        said = {name: given for name, given in said.items() if given is not None}
-        if len(said) > 1:
-            told = " and ".join(f"{given!r}" for given in said.values())
-            raise ValueError(f"say `{'` or `'.join(said)}`, not both; got {told}.")
+        checks.at_most_one(shape=shape, scale=scale, spacing=spacing)
         domain, d = self.domain, len(self.domain.axes)
         checks.choice("align", align, ("areas", "nodes"))
         seen = self.window({} if window is None else window)
@@ -218,7 +214,7 @@ class Coordinates:
         dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
         given: Any = spacing
         if checks.is_mapping(given):
-            self.named({name: np.zeros(1) for name in given})  # names are known
+            check_names("spacing", given, self.domain.dims)
         else:
             given = dict(zip(dims, checks.per_axis("spacing", given, len(dims))))
         return {name: checks.positive("spacing", h) for name, h in given.items()}
@@ -316,11 +312,6 @@ class Coordinates:
             raise error("it reaches beyond the domain, {2} to {3}", *sorted(self.domain.ends(k)))
         return a, b
 
-    def edges(self, k: int, given: Array) -> Floats:
-        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
-        with date_errors(self.labels.axes):
-            return self._edges(k, given)
-
     def edges_of(self, edges: Sequence[Array]) -> list[Floats | None]:
         """Edges of boxes on each axis as index coordinates; None on axes that keep their samples.
 
@@ -333,6 +324,11 @@ class Coordinates:
         if len(given) != d:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
         return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
+
+    def edges(self, k: int, given: Array) -> Floats:
+        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
+        with date_errors(self.labels.axes):
+            return self._edges(k, given)
 
     def _edges(self, k: int, given: Array) -> Floats:
         axis, name = self.domain.axes[k], self.domain.dims[k]
@@ -347,7 +343,7 @@ class Coordinates:
             raise error("must be finite; got {}.", c[~np.isfinite(c)][0])
         steps = np.diff(c)
         if not (np.all(steps > 0) or (axis.step < 0 and np.all(steps < 0))):
-            j = int(np.argmin(steps > 0 if axis.step > 0 else steps < 0))
+            j = int(np.argmin(steps * axis.step > 0))
             raise error(
                 "must ascend (or descend where the axis does); got {} and then {}. Sort them and "
                 "drop repeated ones.",
@@ -389,12 +385,10 @@ class Coordinates:
 
     def named(self, coords: Mapping[str, Array]) -> list[Floats]:
         """Coordinates of each axis, by name or else at its samples."""
-        check_names("coords", coords, self.domain.dims)
-        every = enumerate(zip(self.domain.dims, own_coords(self.domain)))
-        return [
-            np.atleast_1d(self.numbers(k, coords[name])) if name in coords else own
-            for k, (name, own) in every
-        ]
+        dims, own = self.domain.dims, own_coords(self.domain)
+        check_names("coords", coords, dims)
+        given = {n: np.atleast_1d(self.numbers(dims.index(n), c)) for n, c in coords.items()}
+        return [given.get(name, at) for name, at in zip(dims, own)]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

@@ -1,14 +1,14 @@
 """OutputGrid: where values of a field are wanted, in any of the ways callers say it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import choice, is_number, is_path, is_whole
+from elmfield._array.checks import at_most_one, choice, is_path, per_axis, positive, sizes_of
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.domain.axis import cell_borders
 from elmfield.domain.sphere import is_latitude, is_longitude
@@ -90,8 +90,7 @@ class OutputGrid:
         also = self.named("scale", "window", *(() if self.affine is not None else ("shape",)))
         if len(own) > 1 or (own and also):
             raise ValueError(f"say `{own[0]}` or `{[*own[1:], *also][0]}`, not both.")
-        if len(given := self.named("like", "step", "grid")) > 1:
-            raise ValueError(f"say one of `like`, `step` and `grid`; got {' and '.join(given)}.")
+        at_most_one(like=self.like, step=self.step, grid=self.grid)
 
     def named(self, *names: str) -> list[str]:
         """Which of some parameters were given."""
@@ -115,10 +114,7 @@ class OutputGrid:
             return None
         if self.shape is None:
             return own_rate(of, 0) * rate_in(float(np.ravel(np.asarray(self.scale))[0]))
-        n = np.reshape(self.shape, -1)
-        if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
-            raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
-        return own_rate(of, 0) * Fraction(int(n[0]), of.shape[0])
+        return own_rate(of, 0) * Fraction(sizes_of("shape", self.shape, 1)[0], of.shape[0])
 
     def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
         """Affine and shape of a grid in world space, if a scan is wanted on one."""
@@ -186,17 +182,18 @@ def ends_of(of: Field, k: int) -> tuple[float, float]:
     return float(first), float(last)
 
 
-def _per_axis(name: str, given: Array, n: int, good: Callable[[object], bool]) -> list[float]:
-    listed = [given] * n if np.ndim(given) == 0 else list(given)
-    if len(listed) != n or not all(good(v) and v > 0 for v in listed):
-        raise ValueError(f"`{name}` must be one positive number, or {n}; got {given!r}.")
-    return listed
+def _steps(step: PerAxis, n: int) -> list[float]:
+    return [positive("step", h) for h in per_axis("step", step, n)]
+
+
+def _counts(grid: Any, n: int) -> tuple[int, ...]:
+    return sizes_of("grid", [grid] * n if np.ndim(grid) == 0 else grid, n)
 
 
 def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str, Floats]:
     """Coordinates so far apart: from the first sample on, or areas from where the domain begins."""
     found, half = {}, 0.5 if align == "areas" else 0.0
-    for k, h in zip(plane, _per_axis("step", step, len(plane), is_number)):
+    for k, h in zip(plane, _steps(step, len(plane))):
         axis = of.domain.axes[k]
         first, last = ends_of(of, k)
         if align == "nodes":  # the outermost samples inside the domain
@@ -223,13 +220,14 @@ def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str
 def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[str, Floats]:
     """So many equal cells of the domain; those of a whole circle begin around its first sample."""
     found = {}
-    for k, n in zip(plane, _per_axis("grid", grid, len(plane), is_whole)):
+    for k, n in zip(plane, _counts(grid, len(plane))):
         axis, (first, last) = of.domain.axes[k], ends_of(of, k)
         if axis.period is not None and of.domain.goes_round(k):
-            turn = math.copysign(axis.period, axis.step)
-            found[axis.name] = axis.origin + turn * np.arange(int(n)) / int(n)
+            found[axis.name] = (
+                axis.origin + math.copysign(axis.period, axis.step) * np.arange(n) / n
+            )
         else:
-            found[axis.name] = first + (np.arange(int(n)) + 0.5) * (last - first) / int(n)
+            found[axis.name] = first + (np.arange(n) + 0.5) * (last - first) / n
     return found
 
 
@@ -348,13 +346,13 @@ def _projected_grid(
     else:
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
-    if not np.isfinite([west, south, east, north]).all():
+    if not np.isfinite(box).all():
         raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
     wide, high = east - west, north - south
     if grid is not None:
-        ny, nx = (int(n) for n in _per_axis("grid", grid, 2, is_whole))
+        ny, nx = _counts(grid, 2)
     elif step is not None:
-        hy, hx = _per_axis("step", step, 2, is_number)
+        hy, hx = _steps(step, 2)
         ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
         north, east = south + ny * hy, west + nx * hx
     else:  # about as many places as samples

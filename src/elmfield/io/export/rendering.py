@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -80,15 +81,9 @@ class Rendering:
         if (own := grid.named("rate", "spacing", "affine")) and self.quantity != "value":
             raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
         if (rate := grid.rate_for(self.field)) is not None:
-            found = self.at_rate(rate)
-        elif (world := grid.in_world(self.field)) is not None:
-            found = self._in_world(*world)
-        else:
-            return self._on_axes_or_map(grid)
-        self.progress("render", 1, 1)
-        return found
-
-    def _on_axes_or_map(self, grid: OutputGrid) -> Gridded:
+            return self.at_rate(rate)
+        if (world := grid.in_world(self.field)) is not None:
+            return self._in_world(*world)
         if tail_of(self.quantity, len(self.field.shape)):
             raise ValueError(
                 f"a file has one number for each sample and channel, and a {self.quantity} has "
@@ -99,10 +94,10 @@ class Rendering:
         if grid.is_target and window:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
-        if grid.is_target and isinstance(self.field, Curvilinear):
-            frame = self.field.frame
-            return self._off_mesh(frame, grid.target(frame) or TargetGrid())
-        target, axes = grid.target(self.field), self.field.domain.axes
+        target, axes = grid.target(self._frame), self.field.domain.axes
+        if isinstance(self.field, Curvilinear) and target and target.projected is None:
+            there = even(self.field.frame, target.axes, target.edges)
+            target = TargetGrid(projected=there)
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
@@ -119,6 +114,11 @@ class Rendering:
         count = math.prod(len(c) for c in x) * max(1, self.field.model.n_channels)
         if count > MAX_VALUES:
             raise ValueError(f"{count} values do not fit in memory; ask for windows of them.")
+
+    @property
+    def _listed(self) -> dict[str, Floats]:
+        """Coordinates of the samples, of axes that do not only count."""
+        return {a.name: a.coords for a in self.field.domain.axes if a.coords is not None}
 
     def _gridded(self, values: Array, coords: Mapping[str, Floats], labels: Labels) -> Gridded:
         """Values on the field's own axes."""
@@ -176,10 +176,11 @@ class Rendering:
 
     def on_target(self, target: TargetGrid) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
-        if self.mean and isinstance(self.field, FaceField):
-            return self._off_mesh(self.field, target)
-        if target.projected is not None:
-            found = self._on_map(target.projected)
+        frame, there = self._frame, target.projected
+        if there is None and self.mean and isinstance(self.field, FaceField):
+            there = even(frame, target.axes, target.edges)
+        if there is not None:
+            found = self._on_map(there, frame)
         else:
             dims = self.field.domain.dims
             at = [
@@ -198,6 +199,11 @@ class Rendering:
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
         self.progress("render", 1, 1)
         return self._finish(found)
+
+    @property
+    def _frame(self) -> Field:
+        """The field, on whose axes targets lie; of one on a mesh, that on its coordinates."""
+        return self.field.frame if isinstance(self.field, Curvilinear) else self.field
 
     @property
     def _is_mean(self) -> bool:
@@ -275,19 +281,8 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _off_mesh(self, frame: Field, target: TargetGrid) -> Gridded:
-        """The quantity of a field on a mesh, with `frame` around it, on another grid."""
-        if target.projected is not None:
-            return self._finish(self._on_map(target.projected, frame))
-        there = even(frame, target.axes, target.edges)
-        found, (a, b) = self._on_map(there, frame), there.plane
-        coords = {name: c for name, c in found.coords.items() if name in found.dims[:-2]}
-        named = replace(found, dims=(*found.dims[:-2], a, b), labels=frame.labels)
-        return self._finish(replace(named, coords={**coords, a: there.y, b: there.x}))
-
-    def _on_map(self, grid: Projected, frame: Field | None = None) -> Gridded:
+    def _on_map(self, grid: Projected, frame: Field) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes."""
-        frame = frame or self.field
         dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
@@ -295,8 +290,9 @@ class Rendering:
             values = self._means_on_map(grid, len(others))
         else:
             values = self._points_on_map(grid, plane, others, dims)
-        kept = {} if grid.crs is None else {"y": grid.y, "x": grid.x}
-        ends: tuple[str, ...] = ("y", "x")
+        labels = frame.labels if grid.is_even else reprojected(frame.labels, grid)
+        ends: tuple[str, ...] = grid.plane if grid.is_even else ("y", "x")
+        kept = dict(zip(ends, (grid.y, grid.x))) if grid.is_even or grid.crs else {}
         if grid.faces is not None:
             values, ends = np.squeeze(values, axis=len(others)), (grid.faces,)
         return Gridded(
@@ -305,7 +301,7 @@ class Rendering:
             dims=(*others, *ends),
             coords={**others, **kept},
             channel_axis=channel,
-            labels=reprojected(frame.labels, grid),
+            labels=labels,
         )
 
     def _means_on_map(self, grid: Projected, n_others: int) -> Array:
@@ -354,11 +350,10 @@ class Rendering:
         dtype = whole_dtype(field.model, self.missing) if dtype is None else dtype
         if dtype is not None and np.dtype(dtype).kind in "biu":
             fill = float(np.min(to_numpy(field.samples(missing="fill"))))
-        values = field.world.reslice(
-            affine, shape, dtype=dtype, antialias=self.antialias, fill=fill, missing=self.missing
-        )
-        dims = field.domain.dims
-        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        how: Any = {"antialias": self.antialias, "fill": fill, "missing": self.missing}
+        values = field.world.reslice(affine, shape, dtype=dtype, **how)
+        self.progress("render", 1, 1)
+        dims, coords = field.domain.dims, self._listed
         for name, n, s in zip(dims, shape, spacing_of(affine)):
             coords[name] = np.arange(n, dtype=np.float64) * s
         kept = field.labels.coords_off(dims[:3])
@@ -390,7 +385,8 @@ class Rendering:
         if m > 1:
             values = decimate(values, m, 0 if field.model.channel_axis in (None, 1) else 1)
         dtype = whole_dtype(field.model, self.missing) if self.dtype is None else self.dtype
-        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        self.progress("render", 1, 1)
+        coords = self._listed
         start = float(field.domain.axes[k].from_index(np.zeros(1))[0])
         coords[field.domain.dims[k]] = start + times(count, new)
         labels = replace(field.labels, rate=noted_rate(new))

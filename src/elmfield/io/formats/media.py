@@ -74,8 +74,7 @@ def noted_rate(rate: Fraction) -> int | str:
 def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
     """Samples or frames per second: as noted, or along the time axis."""
     noted = samples.labels.rate
-    time = samples.coords.get(samples.dims[0])
-    if time is not None and len(time) > 1:
+    if len(time := samples.line(samples.dims[0])) > 1:
         return _settled(noted, Fraction(1 / abs(step_of(time))))
     return usual if noted is None else Fraction(str(noted))
 
@@ -231,8 +230,7 @@ def _write_video(samples: Gridded, path: Path, colours: str | None) -> None:
             file.mux(stream.encode(shown))
         file.mux(stream.encode())
         if heard is not None:
-            time = samples.coords.get(samples.dims[0])
-            start = 0.0 if time is None else float(min(time[0], time[-1]))
+            start = float(np.min(samples.coords.get(samples.dims[0], 0.0)))
             heard(start, start + float(len(values) / rate))
 
 
@@ -246,11 +244,11 @@ def _to_frames(samples: Gridded, path: Path, colours: str | None) -> Array:
         )
     if values.ndim == 3 or values.shape[-1] == 1:
         values = values.reshape(values.shape[:3])
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if values.dtype == np.uint8:
             values = np.repeat(values[..., None], 3, axis=-1)
         else:
-            values = np.stack([colourise(v, colours or "grey", low, high) for v in values])
+            ends = float(np.nanmin(values)), float(np.nanmax(values))
+            values = np.stack([colourise(v, colours or "grey", *ends) for v in values])
     if values.dtype != np.uint8:
         values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
     return values
@@ -262,12 +260,12 @@ def _add_sound(av: ModuleType, file: Any, data: bytes) -> Callable[[float, float
     Returns what puts in the sound from one time to another, in seconds.
     """
     kept = av.open(io.BytesIO(data))
-    source, able = kept.streams.audio[0], file.supported_codecs
-    is_able = source.codec_context.codec.name in able or source.codec_context.name in able
-    usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
-    if is_able:
+    source = kept.streams.audio[0]
+    own = {source.codec_context.codec.name, source.codec_context.name}
+    if is_able := bool(own & file.supported_codecs):
         stream = file.add_stream_from_template(source)
     else:
+        usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
         stream = file.add_stream(usual, rate=source.rate)
 
     def copy(start: float, end: float) -> None:

@@ -9,7 +9,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,12 +78,16 @@ def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
     values = np.asarray(values)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
-    labels, channel = Labels(align="areas", samples="means", header=header or {}), None
-    if values.ndim == 3:
-        names = LABELS.get(values.shape[-1], LABELS[4])
-        labels = replace(labels, channels=ChannelLabels(name="colour", labels=names))
-        channel = 2
-    return Gridded(values=values, dims=("row", "column"), channel_axis=channel, labels=labels)
+    labels = Labels(align="areas", samples="means", header=header or {})
+    if values.ndim == 2:
+        return Gridded(values=values, dims=("row", "column"), labels=labels)
+    labels = replace(labels, channels=_colours(values))
+    return Gridded(values=values, dims=("row", "column"), channel_axis=2, labels=labels)
+
+
+def _colours(values: Array) -> ChannelLabels:
+    """What the channels of a picture are called."""
+    return ChannelLabels(name="colour", labels=LABELS.get(values.shape[-1], LABELS[4]))
 
 
 def _read_header(path: Path) -> tuple[dict[str, str], int]:
@@ -92,11 +96,10 @@ def _read_header(path: Path) -> tuple[dict[str, str], int]:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         return {}, 1
-    try:
-        with _open_pillow(Image, path) as opened:
-            return headers.read_exif(opened)
-    except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
-        return {}, 1
+    # Files of another codec's kind do not open; their pixels were read all the same.
+    with suppress(UnidentifiedImageError), _open_pillow(Image, path) as opened:
+        return headers.read_exif(opened)
+    return {}, 1
 
 
 @contextmanager
@@ -130,12 +133,8 @@ def _read_by_pillow(path: Path) -> Gridded:
     if (values[..., 3] == 255).all():
         values = values[..., :3]
     began = np.concatenate([[0.0], np.cumsum([t or 0.1 for t in times])[:-1]])
-    labels = Labels(
-        align="areas",
-        axes={"time": AxisLabels(attrs={"units": "s"})},
-        channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
-        header=header,
-    )
+    axes = {"time": AxisLabels(attrs={"units": "s"})}
+    labels = Labels(align="areas", axes=axes, channels=_colours(values), header=header)
     dims, at = ("time", "row", "column"), {"time": began}
     return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
@@ -168,7 +167,12 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
-        path.write_bytes(_encode(values, suffix))
+        codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
+        if suffix == ".jxl":
+            data = codecs.jpegxl_encode(values, lossless=True)
+        else:
+            data = codecs.jpeg2k_encode(values, level=0, codecformat=suffix[1:], reversible=True)
+        path.write_bytes(data)
     else:
         pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
         kind, options = SAVED[suffix]
@@ -176,15 +180,6 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
             options = {**options, "icc_profile": icc}
             options["exif"] = b"" if exif is None else headers.MARK + exif
         pillow.fromarray(_to_pillow(values, suffix)).save(path, format=kind, **options)
-
-
-def _encode(values: Array, suffix: str) -> bytes:
-    """The bytes of a JPEG 2000 or JPEG XL file, without loss."""
-    codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
-    if suffix == ".jxl":
-        return bytes(codecs.jpegxl_encode(values, lossless=True))
-    kind = "jp2" if suffix == ".jp2" else "j2k"
-    return bytes(codecs.jpeg2k_encode(values, level=0, codecformat=kind, reversible=True))
 
 
 def _to_pillow(values: Array, suffix: str) -> Array:
@@ -207,11 +202,8 @@ def _write_frames(samples: Gridded, path: Path) -> None:
     if values.dtype != np.uint8:
         values = np.clip(np.round(np.nan_to_num(values)), 0, 255).astype(np.uint8)
     frames = [pillow.fromarray(np.ascontiguousarray(np.squeeze(v))) for v in values]
-    at = samples.coords.get(samples.dims[0])
-    lasts: int | list[int] = 100
-    if at is not None and len(at) > 1:
-        gaps = np.diff(at)
-        lasts = [max(20, int(10 * round(float(g) * 100))) for g in (*gaps, gaps[-1])]
+    gaps = np.diff(samples.line(samples.dims[0]))
+    lasts = [max(20, int(10 * round(float(g) * 100))) for g in (*gaps, *gaps[-1:])] or 100
     with warnings.catch_warnings():  # about frames that are alike
         warnings.simplefilter("ignore")
         frames[0].save(
@@ -222,15 +214,13 @@ def _write_frames(samples: Gridded, path: Path) -> None:
 
 def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array:
     """The samples as uint8 or uint16 with colours last: (H, W) or (H, W, 1 to 4)."""
-    values = _north_up(samples)
-    d = len(samples.dims)
+    values, d = _north_up(samples), len(samples.dims)
     extra = tuple(k for k in range(d) if values.shape[k] == 1)[: max(0, d - 2)]
-    values = np.squeeze(values, axis=extra)
-    if d - len(extra) != 2:
+    values, d = np.squeeze(values, axis=extra), d - len(extra)
+    if d != 2:
         raise ValueError(
-            f"{path.name}: a picture has two axes; got {d - len(extra)} "
-            f"({', '.join(samples.dims)}). Choose a slice, another format, or say which axis holds "
-            "colours: channel_axis=-1."
+            f"{path.name}: a picture has two axes; got {d} ({', '.join(samples.dims)}). Choose a "
+            "slice, another format, or say which axis holds colours: channel_axis=-1."
         )
     if values.ndim == 3 and (n := values.shape[-1]) > 4:
         raise ValueError(f"{path.name}: a picture has at most four channels; got {n}.")
@@ -255,10 +245,10 @@ def _north_up(samples: Gridded) -> Array:
     """Values, channels last, with rows from north to south where they are latitudes or maps."""
     values = samples.channels_last
     for k, name in enumerate(samples.dims):
-        c = samples.coords.get(name)
+        c = samples.line(name)
         on_map = name == "y" and samples.labels.transform is not None
         north = on_map or is_latitude(name, samples.labels.axis(name).attrs)
-        if north and c is not None and len(c) > 1 and c[-1] > c[0]:
+        if north and len(c) > 1 and c[-1] > c[0]:
             values = np.flip(values, axis=k)
     return values
 

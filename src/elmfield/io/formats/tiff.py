@@ -109,6 +109,9 @@ def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
     return values, axes
 
 
+NAMES = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
+"""What axes are called that tifffile names by letters."""
+
 OME_SIZES = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
 """Attributes of OME that have the distance between samples."""
 
@@ -126,9 +129,7 @@ def _sizes_of(file: Opened) -> tuple[Sizes, list[str]]:
         for letter, name in OME_SIZES.items():
             usual = "s" if letter == "T" else "µm"
             found[letter] = (float(pixels.get(name, 0)), str(pixels.get(f"{name}Unit", usual)))
-        every = pixels.get("Channel", [])
-        every = every if isinstance(every, list) else [every]
-        channels = [str(c.get("Name", "")) for c in every]
+        channels = [str(c.get("Name", "")) for c in np.ravel(pixels.get("Channel", []))]
     elif file.is_imagej:
         about, tags = file.imagej_metadata or {}, file.pages[0].tags
         unit = str(about.get("unit", "")).replace("\\u00B5", "µ").replace("micron", "µm")
@@ -150,12 +151,11 @@ def _make_stack(values: Array, axes: str, sizes: Sizes) -> Gridded:
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
     if not sizes and (values.ndim == 2 or (values.ndim == 3 and channel == 2)):
         return make_picture(values)
-    names = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
     used: list[str] = []
     coords, labels = {}, {}
     for k, a in enumerate(axes):
         if k != channel:
-            name = names.get(a, "frame")
+            name = NAMES.get(a, "frame")
             while name in used:
                 name += "_"
             used.append(name)
@@ -177,7 +177,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         marked = nodata is not None and not np.isnan(nodata)
         gaps = Gaps(nodata, marked and _is_marked(file, nodata, values))
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
-        header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
+        header, attrs = dict[str, Any](), keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
@@ -242,7 +242,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         values = values.astype(np.complex64)
     colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)
     options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
-    letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
+    letters = {"y": "Y", "x": "X", **{name: letter for letter, name in NAMES.items()}}
     axes = [letters.get(n, "Q") for n in samples.dims]
     sizes = _sizes_for_file(samples, axes)
     if samples.channel_axis is not None:
@@ -258,9 +258,8 @@ def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
     """Distances between samples and names of channels, as OME calls them; none without units."""
     found: dict[str, Any] = {}
     for name, letter in zip(samples.dims, letters):
-        coords = samples.coords.get(name)
-        unit = samples.labels.axes.get(name, AxisLabels()).units
-        if letter in OME_SIZES and unit and coords is not None and len(coords) > 1:
+        coords, unit = samples.line(name), samples.labels.axis(name).units
+        if letter in OME_SIZES and unit and len(coords) > 1:
             found[OME_SIZES[letter]] = abs(step_of(coords))
             found[f"{OME_SIZES[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
     called = samples.labels.channels.labels
@@ -278,7 +277,7 @@ def _to_map(samples: Gridded) -> Gridded | None:
     for name in samples.dims[:-2]:
         samples = samples.pick(name, 0)
     for name, way in zip(samples.dims, (-1, 1)):
-        c = samples.coords.get(name, np.empty(0))
+        c = samples.line(name)
         steps = np.diff(np.asarray(c, np.float64))
         if not steps.size or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
