@@ -320,8 +320,7 @@ def classes_as_channels(samples: Gridded) -> Gridded:
     told = "`labels` are whole numbers on a grid without channels"
     if samples.channel_axis is not None or values.dtype.kind not in "biuf":
         raise ValueError(f"{told}; got {values.dtype}, channel_axis={samples.channel_axis}.")
-    known = values[np.isfinite(values)] if (is_float := values.dtype.kind == "f") else values
-    classes = np.unique(known).astype(np.float64)
+    classes = np.unique(values[np.isfinite(values)]).astype(np.float64)
     if not len(classes) or (classes != np.round(classes)).any() or np.abs(classes).max() > 2**53:
         raise ValueError(f"{told}; got {shown(classes[:5].tolist())}.")
     if len(classes) > MAX_CLASSES:
@@ -329,11 +328,9 @@ def classes_as_channels(samples: Gridded) -> Gridded:
             f"`labels` are of {MAX_CLASSES} classes at most; got {len(classes)}. Leave some out: "
             "np.where(np.isin(labels, wanted), labels, 0)."
         )
-    each = values[..., None] == classes
-    if is_float and (gone := ~np.isfinite(values)).any():
+    each, gone = (values[..., None] == classes).astype(np.uint8), ~np.isfinite(values)
+    if gone.any():
         each = np.where(gone[..., None], np.nan, each)
-    else:
-        each = each.astype(np.uint8)
     each = move(each, samples.values) if is_array(samples.values) else each
     own = samples.labels.dtype or values.dtype.name
     labels = replace(samples.labels, classes=[int(c) for c in classes], dtype=own, samples="points")

@@ -122,10 +122,9 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
         whole = np.round(np.asarray(values, np.float64) * 1e6).astype(np.int64)
         cftime = need("cftime", "geo", "another calendar than the usual one")
         return np.asarray(cftime.num2date(whole, since, axis.calendar), object)
-    if isinstance(epoch, np.datetime64):
-        found = to_times(values, axis.dtype or epoch.dtype.str, epoch)
-    elif axis.duration:
-        found = to_times(values, axis.dtype or "float64")
+    if axis.is_time:
+        began = epoch if isinstance(epoch, np.datetime64) else None
+        found = to_times(values, axis.dtype or np.asarray(began).dtype.str, began)
     elif np.dtype(axis.dtype).kind in "iu" and not np.array_equal(values, np.round(values)):
         found = values
     else:

@@ -259,8 +259,7 @@ def derivative_labels(
     `units` gives its unit from that of the values; without, it is per unit of the axes `dims`.
     Where these differ, and the result `has_parts`, ``direction_units`` has the unit of each part.
     """
-    by_axis = [labels.axis(d).units for d in dims]
-    per = [u for u in by_axis if u is not None]
+    per = [labels.axis(d).units or "" for d in dims]
 
     def attrs(own: Attrs, name: str) -> dict[str, Any]:
         kept = {k: v for k, v in own.items() if k not in OF_THE_VALUES and k[:5] != "GRIB_"}
@@ -272,7 +271,7 @@ def derivative_labels(
         found: str | list[str] | None = None
         if units is not None:
             found = units(own.get("units"))
-        elif len(per) == len(dims) and own.get("units"):
+        elif all(per) and own.get("units"):
             found = derivative_units(str(own["units"]), quantity, per)
         if isinstance(found, str):
             kept["units"] = found

@@ -324,12 +324,9 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     if turn is not None:
         for axis in (0, 1):
             p[..., 1] = np.unwrap(p[..., 1], period=turn, axis=axis)
-    for axis in (0, 1):
-        n = p.shape[axis]
-        first, second, last, before = (
-            np.take(p, [k], axis=axis) for k in (0, min(1, n - 1), -1, -min(2, n))
-        )
-        p = np.concatenate([2 * first - second, p, 2 * last - before], axis=axis)
+    beyond = [(1, 1) if n > 1 else (0, 0) for n in p.shape[:2]]
+    p = np.pad(p, [*beyond, (0, 0)], mode="reflect", reflect_type="odd")  # straight on
+    p = np.pad(p, [(1 - a, 1 - a) for a, _ in beyond] + [(0, 0)], mode="edge")
     corners = (p[:-1, :-1] + p[1:, :-1] + p[:-1, 1:] + p[1:, 1:]) / 4
     around = corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]
     return np.stack(around, axis=2)

@@ -22,7 +22,7 @@ from elmfield.io.files import check_exists, format_of, is_model, path_of, read
 from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
-from elmfield.io.inputs import is_dataarray, is_dataset
+from elmfield.io.inputs import is_xarray
 
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
@@ -267,7 +267,7 @@ def coordinates_of(like: Array) -> GridCoordinates:
         return GridCoordinates(at, like.labels, cells)
     if isinstance(like, Gridded):
         return GridCoordinates(like.coords, like.labels)
-    if is_dataarray(like) or is_dataset(like):
+    if is_xarray(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
         return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})
@@ -284,13 +284,9 @@ def _of_dataset(like: Array) -> GridCoordinates:
                      (mesh.middles, mesh.corners))  # fmt: skip
         return GridCoordinates(at, edges=cells, faces=mesh.dims["face"])
     bounds, named = bounds_of(like)
-    found = {
-        str(name): c
-        for name, c in like.coords.items()
-        if name not in named
-        and c.dtype.kind in "iuf"
-        and (c.ndim == 2 or (c.ndim == 1 and name in like.dims))
-    }
+    numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
+    placed = {n: c for n, c in numeric.items() if c.ndim == 2 or c.dims == (n,)}
+    found = {n: c for n, c in placed.items() if n not in named}
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}

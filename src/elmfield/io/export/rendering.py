@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -183,17 +184,13 @@ class Rendering:
             found = self._on_map(there, frame)
         else:
             dims = self.field.domain.dims
-            at = [
-                np.asarray(target.axes[name]) if name in target.axes else self._own(k)
-                for k, name in enumerate(dims)
-            ]
+            at = [np.asarray(target.axes.get(n, self._own(k))) for k, n in enumerate(dims)]
             self._check_size(at)
             if self.mean or (self._is_mean and all(map(_is_ordered, target.axes.values()))):
                 values = self._means(target, at)
             else:
-                values = self.field.grid(
-                    *at, quantity=self.quantity, outside="nan", missing=self.missing
-                )
+                how: Any = {"quantity": self.quantity, "missing": self.missing}
+                values = self.field.grid(*at, **how, outside="nan")
             index = [a.along(c) for a, c in zip(self.field.domain.axes, at)]
             labels = _moved(self.field.labels, dims, index)
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
@@ -329,12 +326,10 @@ class Rendering:
         self, grid: Projected, plane: list[int], others: Mapping[str, Floats], dims: Sequence[str]
     ) -> Array:
         """The quantity at the places of a map, the field's other axes first and channels last."""
-        parts = []
-        for index in np.ndindex(*map(len, others.values())):
-            points = np.empty((*grid.points.shape[:2], len(dims)))
-            points[..., plane] = grid.points
-            for name, i in zip(others, index):
-                points[..., dims.index(name)] = others[name][i]
+        parts, points = [], np.empty((*grid.points.shape[:2], len(dims)))
+        points[..., plane] = grid.points
+        for at in product(*others.values()):
+            points[..., [dims.index(name) for name in others]] = at
             found = self.field._query(self.quantity, points, "nan", self.missing)
             parts.append(to_numpy(found))
         return np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)

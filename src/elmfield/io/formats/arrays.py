@@ -220,14 +220,9 @@ class Lazy:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        """Numbers in all."""
-        return math.prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all numbers."""
-        return self.size * int(np.dtype(self.dtype).itemsize)
+        return math.prod(self.shape) * int(np.dtype(self.dtype).itemsize)
 
     def __getitem__(self, key: Any) -> "Lazy":
         """A part of it, of slices and numbers; nothing is read."""
@@ -242,14 +237,13 @@ class Lazy:
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> Array:
         """The numbers."""
-        slab, turn = [], []
-        for p in self._part:
-            one = range(p, p + 1) if isinstance(p, int) else p
-            up = one if one.step > 0 else one[::-1]
-            slab.append(slice(up.start, up.stop, up.step))
-            turn.append(0 if isinstance(p, int) else slice(None, None, 1 if one.step > 0 else -1))
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
+        slab, turn = list[slice](), list[int | slice]()
+        for p in self._part:
+            up = range(p, p + 1) if isinstance(p, int) else p if p.step > 0 else p[::-1]
+            slab.append(slice(up.start, up.stop, up.step))
+            turn.append(0 if isinstance(p, int) else slice(None, None, 1 if p.step > 0 else -1))
         found = np.asarray(self.read(tuple(slab)))[tuple(turn)]
         return found.astype(self.dtype if dtype is None else dtype, copy=False)
 
@@ -312,21 +306,21 @@ def _observation(
 
     kind, along, known = key
 
-    def columns(names: Sequence[str]) -> np.ndarray:
+    def columns(*names: str) -> np.ndarray:
         if missing := [n for n in names if n not in rows[0]]:
             raise ValueError(f"{path.name}: rows of kind {kind!r} need the column {missing[0]!r}.")
         return np.array([[_number(path, row[n] or "") for n in names] for row in rows])
 
-    y = columns(["value"])[:, 0]
-    noise = None if known == "unknown" else columns(["noise"])[:, 0]
+    y = columns("value")[:, 0]
+    noise = None if known == "unknown" else columns("noise")[:, 0]
     if kind == "mean":
-        low, high = (columns([f"{a}_{end}" for a in axes]) for end in ("low", "high"))
+        low, high = (columns(*(f"{a}_{end}" for a in axes)) for end in ("low", "high"))
         return ob.means(low, high, y, noise=noise)
     if kind == "value":
-        return ob.values(columns(axes), y, noise=noise)
+        return ob.values(columns(*axes), y, noise=noise)
     if kind != "slope" or along not in axes:
         raise ValueError(
             f"{path.name}: `kind` must be value, slope or mean, and a slope says `along` which of "
             f"{list(axes)}; got {kind!r} along {along!r}."
         )
-    return ob.derivatives(columns(axes), y, order=[int(a == along) for a in axes], noise=noise)
+    return ob.derivatives(columns(*axes), y, order=[int(a == along) for a in axes], noise=noise)

@@ -68,9 +68,6 @@ def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
     kind = _kind(path)
-    if kind == "Zarr":
-        need("zarr", "xarray", "reading Zarr stores")
-        return [xarray.open_zarr(path, chunks=None, consolidated=None)]
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
@@ -81,8 +78,11 @@ def _open(path: Path) -> "list[xr.Dataset]":
         if not found:
             raise ValueError("it has no messages")
         return found
+    engine = "zarr" if kind == "Zarr" else None
+    if engine is not None:
+        need("zarr", "xarray", "reading Zarr stores")
     try:
-        return [xarray.open_dataset(path, decode_timedelta=True)]
+        return [xarray.open_dataset(path, engine=engine, decode_timedelta=True)]
     except ValueError as error:
         if "engine" not in str(error) and "backend" not in str(error):
             raise

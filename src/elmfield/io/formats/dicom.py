@@ -95,9 +95,8 @@ def _make_samples(
 def _is_placed(data: Slice) -> bool:
     """Whether a slice says where it lies; headers may have the elements, and nothing in them."""
     along, place = ([float(v) for v in data.get(name) or ()] for name in PLACE)
-    if (len(along), len(place)) != (6, 3):
-        return False
-    return bool(np.linalg.norm(np.cross(along[:3], along[3:])) > 0.5)
+    known = (len(along), len(place)) == (6, 3)
+    return known and bool(np.linalg.norm(np.cross(along[:3], along[3:])) > 0.5)
 
 
 def _rescale(data: Slice) -> tuple[float, float]:
@@ -167,46 +166,44 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
     at = np.array([d.ImagePositionPatient for d in slices], float)
     along = np.array(slices[0].ImageOrientationPatient, float)
     depth = at @ np.cross(along[:3], along[3:])
-    order = [int(i) for i in np.argsort(depth, kind="stable")]
+    order = np.argsort(depth, kind="stable")
     at, depth = at[order], depth[order]
-    if len(at) > 2:
-        gaps = np.diff(depth)
-        usual = float(np.median(gaps))
-        off = np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6)
-        if (gaps < 1e-4).any():
-            raise UnreadableError(
-                f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
-                "The folder may hold several times or echoes; put each in a folder of its own."
-            )
-        if off.any():
-            first = int(np.flatnonzero(off)[0])
-            times = gaps[first] / usual
-            is_gap = abs(times - round(times)) < 0.05 and times > 1.5
-            what = "a slice is missing" if is_gap else "slices are not evenly spaced"
-            raise UnreadableError(
-                f"{folder.name}: {what}: slices {first + 1} and {first + 2} are {gaps[first]:g} mm "
-                f"apart, most are {usual:g} mm. Add what is missing, or read the even part alone."
-            )
-        line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
-        if np.abs(at - line).max() > 10 * SLICE_MAX_OFFSET * usual:
-            raise UnreadableError(
-                f"{folder.name}: slices do not lie on a straight line, but up to "
-                f"{np.abs(at - line).max():.3g} mm off it. Read single files instead."
-            )
-    return at, order
+    if len(at) < 3:
+        return at, order.tolist()
+    gaps = np.diff(depth)
+    usual = float(np.median(gaps))
+    if (gaps < 1e-4).any():
+        raise UnreadableError(
+            f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
+            "The folder may hold several times or echoes; put each in a folder of its own."
+        )
+    off = np.flatnonzero(np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6))
+    if len(off):
+        gap = gaps[off[0]]
+        is_gap = abs(gap / usual - round(gap / usual)) < 0.05 and gap > 1.5 * usual
+        what = "a slice is missing" if is_gap else "slices are not evenly spaced"
+        raise UnreadableError(
+            f"{folder.name}: {what}: slices {off[0] + 1} and {off[0] + 2} are {gap:g} mm apart, "
+            f"most are {usual:g} mm. Add what is missing, or read the even part alone."
+        )
+    line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
+    if (far := np.abs(at - line).max()) > 10 * SLICE_MAX_OFFSET * usual:
+        raise UnreadableError(
+            f"{folder.name}: slices do not lie on a straight line, but up to {far:.3g} mm off it. "
+            "Read single files instead."
+        )
+    return at, order.tolist()
 
 
 def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
     """Refuse slices of different sizes, spacings or directions."""
-    first = slices[0]
     for name in ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient", "SamplesPerPixel"):
-        own = np.array(first.get(name, 1), float)
-        for data in slices[1:]:
-            other = np.array(data.get(name, 1), float)
+        own, *others = (np.array(data.get(name, 1), float) for data in slices)
+        for other in others:
             if own.shape != other.shape or np.abs(own - other).max() > 1e-4:
                 both = f"{own.tolist()} and {other.tolist()}"
                 raise UnreadableError(f"{folder.name}: slices differ in {name}: {both}.")
-    if int(first.get("SamplesPerPixel", 1)) > 1:
+    if int(slices[0].get("SamplesPerPixel", 1)) > 1:
         raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from elmfield._array.typing import Array
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.field.coordinates.output_positions import holds
-from elmfield.io.conventions import Gaps
+from elmfield.io.conventions import Gaps, map_axes
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
@@ -269,10 +269,12 @@ def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
 
 
 def _to_map(samples: Gridded) -> Gridded | None:
-    """Even latitudes and longitudes as a map, north up; None for anything else."""
-    d = len(samples.dims)
+    """Even coordinates on a map as GeoTIFF has them, north up; None for anything else."""
+    told = {name: samples.labels.axis(name).attrs for name in samples.dims}
+    is_earth = samples.labels.horizontal(samples.dims) is not None
+    crs = samples.labels.crs or ("EPSG:4326" if is_earth else None)
     is_single = all(n == 1 for n in samples.shape[:-2])
-    if samples.labels.horizontal(samples.dims) != (d - 2, d - 1) or not is_single:
+    if crs is None or map_axes(samples.dims, told) != samples.dims[-2:] or not is_single:
         return None
     for name in samples.dims[:-2]:
         samples = samples.pick(name, 0)
@@ -283,7 +285,7 @@ def _to_map(samples: Gridded) -> Gridded | None:
             return None
         samples = samples if steps[0] * way > 0 else samples.pick(name, slice(None, None, -1))
     corners = transform_of(*(samples.coords[name] for name in samples.dims))
-    labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
+    labels = replace(samples.labels, crs=crs, transform=corners, axes={}, grid=None)
     values, k = samples.values, samples.channel_axis
     return Gridded(values=values, dims=("y", "x"), channel_axis=k, labels=labels)
 
