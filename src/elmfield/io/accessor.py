@@ -171,17 +171,18 @@ class ElmAccessor:
         may be a frequency of pandas: ``means(time="MS")`` are those of months. A mean is NaN where
         samples cover less than `min_coverage` of its box.
         """
-        both, whole = {**by_name("edges", edges), **edges_by_name}, self._labelled
-        for name, e in both.items():
-            if isinstance(e, str):
-                both[name] = _periods_of(whole[name], e)
+        whole, named = self._labelled, {**by_name("edges", edges), **edges_by_name}
+        both = {n: _periods_of(whole[n], e) if isinstance(e, str) else e for n, e in named.items()}
         told: Any = {"missing": missing, "min_coverage": min_coverage}
+
+        def of(da: xr.DataArray) -> Any:
+            return da.elm.means({k: e for k, e in both.items() if k in da.dims}, **told)
+
         if isinstance(whole, xr.Dataset) and _has_several(whole):
-            return _by_variable(whole, both, lambda da: da.elm.means(
-                {k: e for k, e in both.items() if k in da.dims}, **told))  # fmt: skip
+            return _by_variable(whole, both, of)
         is_part = bool(both) and set(both) < set(map(str, whole.dims))
         if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_part:
-            return _by_blocks(whole, both, lambda da: da.elm.means(both, **told))
+            return _by_blocks(whole, both, of)
         field = self._field()
         names, coordinates = field.domain.dims, field.model.coordinates
         if not both or set(map(str, both)) - set(names):
@@ -282,8 +283,7 @@ def _periods_of(time: xr.DataArray, frequency: str) -> Array:
     if time.dtype.kind == "O":
         dates = partial(dates, calendar=first.calendar, use_cftime=True)
     edges = dates(first, last)
-    before = dates(end=edges[0] if len(edges) else first, periods=2)
-    after = dates(start=edges[-1] if len(edges) else last, periods=2)
+    before, after = dates(end=[*edges, first][0], periods=2), dates([last, *edges][-1], periods=2)
     every = np.unique(np.concatenate([before, edges, after]))
-    begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
-    return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
+    begin, end = np.searchsorted(every, [first, last], side="right")
+    return every[max(0, begin - 1) : end + 1]

@@ -191,10 +191,10 @@ def fit(
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
     if not given.places:
         return made
-    (a, b), at = given.places, given.places.values()
-    made = made if fold is None else fold.crop(made, len(given.places[a]))
-    told: Any = {"is_map": is_map, "fold": fold, "corners": given.corners}
-    return replace(curvilinear(made, *at, **told), names=(a, b))
+    (a, b), (y, x) = given.places, given.places.values()
+    made = made if fold is None else fold.crop(made, len(y))
+    on_mesh = curvilinear(made, y, x, is_map=is_map, fold=fold, corners=given.corners)
+    return replace(on_mesh, names=(a, b))
 
 
 def _fit_mesh(
@@ -211,17 +211,17 @@ def _fit_mesh(
             f"`variable` must name one of {list(own)}, which lie along {' or '.join(*zip(*places))}"
             f" of the mesh alone; got {variable!r}. Choose a time or level: dataset.isel(...)."
         )
-    at, about = places[own[name].dims], dict[str, Any](dims=mesh.names)
+    da = own[name]
+    at, about = places[da.dims], dict[str, Any](dims=mesh.names)
     if mesh.names[1] == "longitude" and widest_gap(at[:, 1])[1] < WIDEST_GAP:
         at = np.stack([at[:, 0], at[:, 1] % 360], axis=-1)
         about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
-    made = fit_points(at, own[name].values, settings, progress=progress, **about)
-    labels = replace(made.labels, name=name, attrs=keepable(own[name].attrs))
+    made = fit_points(at, da.values, settings, progress=progress, **about)
+    labels = replace(made.labels, name=name, attrs=keepable(da.attrs))
     model = replace(made.model, labels=labels)
-    if own[name].dims[0] != mesh.dims["face"]:
+    if da.dims[0] != mesh.dims["face"]:
         return Field(model)
-    values = np.asarray(own[name].values, np.float64)
-    return FaceField(model, mesh.corners, values, mesh.names[0] == "y")
+    return FaceField(model, mesh.corners, da.values.astype(np.float64), mesh.names[0] == "y")
 
 
 def encoder(

@@ -135,10 +135,10 @@ def check_model_name(argument: str, path: str | Path) -> None:
     """Raise if a model that is to be written is not called as models are."""
     if is_model(path):
         return
-    advice, name = "", Path(path).name
-    if name.lower().endswith(TORCH):
-        advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
-    raise ValueError(f"`{argument}` must end in .elm or .elm.zarr; got {name!r}.{advice}")
+    name = Path(path).name
+    advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
+    told = advice if name.lower().endswith(TORCH) else ""
+    raise ValueError(f"`{argument}` must end in .elm or .elm.zarr; got {name!r}.{told}")
 
 
 def refuse_samples(path: object) -> None:
@@ -166,8 +166,9 @@ def suffix_of(path: str | Path) -> str:
 def format_of(path: str | Path) -> Format:
     """The kind of file, by its name."""
     suffix = suffix_of(path)
-    if (known := next((f for f in FORMATS if suffix in f.suffixes), None)) is not None:
-        return known
+    for known in FORMATS:
+        if suffix in known.suffixes:
+            return known
     every = " ".join(s for f in FORMATS for s in f.suffixes)
     raise ValueError(f"{Path(path).name}: files ending in {suffix!r} are not known; known: {every}")
 

@@ -314,9 +314,9 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
         )
     variables = {}
     for name, one in zip(numeric, arrays):
-        known = one.values[~np.isnan(one.values)] if one.values.dtype.kind == "f" else one.values
-        limits = float(np.ptp(known.astype(np.float64))) if known.size else 0.0
-        variables[name] = VariableLabels(attrs=one.labels.attrs, range=limits or 1.0)
+        known = one.values[~np.isnan(one.values)].astype(np.float64)
+        spread = float(np.ptp(known)) if known.size else 0.0
+        variables[name] = VariableLabels(attrs=one.labels.attrs, range=spread or 1.0)
     labels = replace(
         arrays[0].labels, name=None, attrs={}, variables=variables, file_attrs=keepable(ds.attrs),
         channels=ChannelLabels(name="variable", labels=list(variables)), crs=cf.crs_of(ds),
@@ -348,8 +348,8 @@ def _values_of(da: "xarray.DataArray", gaps: cf.Gaps) -> Array:
     """The numbers of a DataArray where they are; in memory, if they are there."""
     if da.chunks is not None or isinstance(da.variable._data, np.ndarray):
         return gaps.out_of(da.data)
-    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
-    chunk = tuple(stored) if stored is not None and len(stored) == da.ndim else None
+    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks") or ()
+    chunk = tuple(stored) if len(stored) == da.ndim else None
     return Lazy(partial(_slab_of, da, gaps), da.shape, gaps.dtype(da.dtype), stored=chunk)
 
 

@@ -259,7 +259,8 @@ def derivative_labels(
     `units` gives its unit from that of the values; without, it is per unit of the axes `dims`.
     Where these differ, and the result `has_parts`, ``direction_units`` has the unit of each part.
     """
-    per = [labels.axis(d).units or "" for d in dims]
+    by_axis = [labels.axis(d).units for d in dims]
+    per = [u for u in by_axis if u is not None]
 
     def attrs(own: Attrs, name: str) -> dict[str, Any]:
         kept = {k: v for k, v in own.items() if k not in OF_THE_VALUES and k[:5] != "GRIB_"}
@@ -271,7 +272,7 @@ def derivative_labels(
         found: str | list[str] | None = None
         if units is not None:
             found = units(own.get("units"))
-        elif all(per) and own.get("units"):
+        elif len(per) == len(dims) and own.get("units"):
             found = derivative_units(str(own["units"]), quantity, per)
         if isinstance(found, str):
             kept["units"] = found
@@ -393,13 +394,7 @@ PARTS = {
     "axes": AxisLabels, "variables": VariableLabels, "coords": CoordinateLabels,
     "channels": ChannelLabels, "alpha": Alpha, "grid": FileGrid,
 }  # fmt: skip
-"""Fields of Labels that hold labels."""
-
-BY_NAME = ("axes", "variables", "coords")
-"""Those that have them by name."""
-
-MAPPINGS = ("attrs", "header", "source", "suits", "file_attrs", "encoding")
-"""Fields that hold mappings of anything."""
+"""Fields of Labels that hold labels; the first three by name."""
 
 
 def labels_to_plain(labels: Any) -> dict[str, Any]:
@@ -427,21 +422,22 @@ def labels_from_plain(told: object) -> Labels:
     TypeError
         If it is none, as in a damaged file.
     """
-    found: Labels = _from_plain(Labels, told)
+    made: dict[str, Any] = {}
+    for name, value in _mapping(told).items():
+        if name in ("axes", "variables", "coords"):
+            value = {k: _part(PARTS[name], v) for k, v in _mapping(value).items()}
+        elif name in PARTS:
+            value = _part(PARTS[name], value)
+        made[name] = value
+    found: Labels = _part(Labels, made)
     return found
 
 
-def _from_plain(kind: Any, told: object) -> Any:
-    """Labels of a kind, or a part of them."""
+def _part(kind: Any, told: object) -> Any:
     own = _mapping(told)
     known = {f.name: own[f.name] for f in fields(kind) if f.name in own}
-    for name, value in known.items():
-        if name in BY_NAME:
-            known[name] = {k: _from_plain(PARTS[name], v) for k, v in _mapping(value).items()}
-        elif name in PARTS:
-            known[name] = _from_plain(PARTS[name], value)
-        elif name in MAPPINGS:
-            _mapping(value)
+    for name in {"attrs", "header", "source", "suits", "file_attrs", "encoding"} & set(known):
+        _mapping(known[name])
     return kind(**known)
 
 

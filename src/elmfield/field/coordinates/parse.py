@@ -24,6 +24,11 @@ Spacings = float | Sequence[float] | Mapping[str, float]
 """Distances between samples: of all axes, one by one, or by dim."""
 
 
+def is_ordered(c: Floats) -> bool:
+    """Whether coordinates rise, or fall."""
+    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
+
+
 def own_slab(domain: Domain) -> tuple[slice, ...]:
     """On each axis, the samples inside the domain."""
     first = [math.ceil(a - 1e-9) for a in domain.low]
@@ -183,10 +188,8 @@ class Coordinates:
         checks.at_most_one(shape=shape, scale=scale, spacing=spacing)
         domain, d = self.domain, len(self.domain.axes)
         checks.choice("align", align, ("areas", "nodes"))
-        seen = self.window({} if window is None else window)
-        counts: Sequence[int | None] = (
-            [None] * d if shape is None else checks.sizes_of("shape", shape, d)
-        )
+        seen = self.window(window)
+        counts = [None] * d if shape is None else checks.sizes_of("shape", shape, d)
         scales = checks.per_axis("scale", 1.0 if scale is None else scale, d)
         apart = {} if spacing is None else self._spacings(spacing)
         out: list[Floats] = []
@@ -213,10 +216,9 @@ class Coordinates:
         """Distances between new samples by dim; one number or a sequence is for axes in space."""
         dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
         given: Any = spacing
-        if checks.is_mapping(given):
-            check_names("spacing", given, self.domain.dims)
-        else:
+        if not checks.is_mapping(given):
             given = dict(zip(dims, checks.per_axis("spacing", given, len(dims))))
+        check_names("spacing", given, self.domain.dims)
         return {name: checks.positive("spacing", h) for name, h in given.items()}
 
     def _apart(self, k: int, a: float, b: float, h: float) -> Floats:
@@ -236,11 +238,11 @@ class Coordinates:
 
         Where samples are means, what is made of them is: around all places.
         """
-        seen, found = self.window({} if window is None else window), []
+        seen, is_mean = self.window(window), self.labels.samples == "means"
+        found = []
         for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
-            means = self.labels.samples == "means"
-            found.append(boxes_around(axis, c, low, high, always=means))
+            found.append(boxes_around(axis, c, low, high, always=is_mean))
         return found
 
     def cells(self, x: Sequence[Floats]) -> list[Floats | None]:
@@ -254,8 +256,7 @@ class Coordinates:
         for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             if len(c) == 1:
                 low, high = np.clip(c[0] + np.asarray([-0.5, 0.5]), low, high)
-            is_ordered = abs(np.sign(np.diff(c)).sum()) == len(c) - 1
-            found.append(boxes_around(axis, c, low, high, always=True) if is_ordered else None)
+            found.append(boxes_around(axis, c, low, high, True) if is_ordered(c) else None)
         return found
 
     def ends(
@@ -275,7 +276,7 @@ class Coordinates:
         return low, high
 
     def window(
-        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]] | None
     ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims

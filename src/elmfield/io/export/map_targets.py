@@ -287,13 +287,13 @@ def reprojected(labels: Labels, grid: Projected) -> Labels:
         told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
         axes[name] = AxisLabels(attrs=told)
     coords = labels.coords_off(grid.plane)
+    points, dims = grid.points, ["y", "x"]
+    if grid.faces is not None:
+        points, dims = points[0], [grid.faces]
     for k, name in enumerate(grid.plane):
         if name not in ("y", "x"):
-            at, dims = grid.points[..., k], ["y", "x"]
-            if grid.faces is not None:
-                at, dims = at[0], [grid.faces]
             about = labels.axis(name).attrs
-            coords[name] = CoordinateLabels(dims=dims, values=at, attrs=about)
+            coords[name] = CoordinateLabels(dims=dims, values=points[..., k], attrs=about)
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})

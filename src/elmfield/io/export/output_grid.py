@@ -125,10 +125,8 @@ class OutputGrid:
             if self.shape is None:
                 raise ValueError("an `affine` needs the `shape` of the new grid.")
             return checked_affine(self.affine), tuple(np.atleast_1d(self.shape))
-        if self.like is None or not of.labels.is_placed:
-            return None
-        other = coordinates_of(self.like)
-        if not other.labels.is_placed:
+        is_placed = self.like is not None and of.labels.is_placed
+        if not is_placed or not (other := coordinates_of(self.like)).labels.is_placed:
             return None
         affine = affine_of(other.labels, 3)
         if other.labels.space != of.labels.space:
@@ -310,8 +308,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     names = {name: name for name in given.coords if name in own}
     for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
         alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
-        if len(alike) == 1:
-            names[alike[0]] = own[k]
+        names |= {n: own[k] for n in alike if len(alike) == 1}
     if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
         if not maps.same_system(crs, maps.own_crs(of)):
             return TargetGrid(projected=maps.projected(of, crs, *(given.coords[n] for n in pair)))

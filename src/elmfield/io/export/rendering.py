@@ -24,7 +24,7 @@ from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
-from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.coordinates.parse import is_ordered, own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
@@ -34,7 +34,7 @@ from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
-from elmfield.io.gridded import Gridded
+from elmfield.io.gridded import Gridded, step_of
 
 MAX_VALUES = 1 << 33
 """Numbers that are made at once."""
@@ -186,7 +186,7 @@ class Rendering:
             dims = self.field.domain.dims
             at = [np.asarray(target.axes.get(n, self._own(k))) for k, n in enumerate(dims)]
             self._check_size(at)
-            if self.mean or (self._is_mean and all(map(_is_ordered, target.axes.values()))):
+            if self.mean or (self._is_mean and all(map(is_ordered, target.axes.values()))):
                 values = self._means(target, at)
             else:
                 how: Any = {"quantity": self.quantity, "missing": self.missing}
@@ -394,11 +394,6 @@ def coordinates_at(axis: Axis, at: Floats) -> Floats:
     return axis.from_index(at) if given is None else given[at.astype(int)]
 
 
-def _is_ordered(c: Floats) -> bool:
-    """Whether coordinates rise, or fall."""
-    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
-
-
 def _is_whole(at: Floats) -> bool:
     """Whether index coordinates are numbers of samples."""
     return bool(np.array_equal(at, np.round(at)))
@@ -407,7 +402,7 @@ def _is_whole(at: Floats) -> bool:
 def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
     """Labels of values that are not at the samples of the field."""
     start = [float(c[0]) for c in at]
-    step = [float((c[-1] - c[0]) / (len(c) - 1)) if len(c) > 1 else 1.0 for c in at]
+    step = [step_of(c) if len(c) > 1 else 1.0 for c in at]
     base = labels.grid
     if base is not None:  # the field itself came from part of a file
         start = [a + s * b for a, s, b in zip(base.start, base.step, start)]

@@ -167,8 +167,7 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     about = {k.removeprefix("GRIB_"): v for k, v in da.attrs.items() if k.startswith("GRIB_")}
     others = da.dims[:-2]
     known = {*DATES, "step", *_levels(about)}
-    lost = [d for d in others if d not in known and da.sizes[d] > 1]
-    if lost:
+    if lost := [d for d in others if d not in known and da.sizes[d] > 1]:
         raise ValueError(f"{path.name}: GRIB has no place for axis {lost[0]!r}. Write a .nc file.")
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):

@@ -94,16 +94,12 @@ def _read_sound(path: Path) -> Gridded:
     with reading(path, "sound"), soundfile.SoundFile(path) as file:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
-    single = values.shape[1] == 1
     channels, at = ChannelLabels(name="voice"), {"time": times(len(values), Fraction(rate))}
     about: dict[str, Any] = {"rate": rate, "suits": SUITS, "header": {"subtype": subtype}}
-    return Gridded(
-        values=values[:, 0] if single else values,
-        dims=("time",),
-        coords=at,
-        channel_axis=None if single else 1,
-        labels=Labels(align="nodes", axes=SECONDS, channels=channels, **about),
-    )
+    labels = Labels(align="nodes", axes=SECONDS, channels=channels, **about)
+    k = 1 if values.shape[1] > 1 else None
+    values = values if k else values[:, 0]
+    return Gridded(values=values, dims=("time",), coords=at, channel_axis=k, labels=labels)
 
 
 def _write_sound(samples: Gridded, path: Path) -> None:

@@ -72,12 +72,11 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
     """
     spacing = np.asarray(image.GetSpacing(), float)[::-1]
     d = len(spacing)
-    names = {2: ("row", "column"), 3: ("slice", "row", "column")}.get(d)
-    if d == 4:
-        names, spacing = ("slice", "row", "column", "t"), np.roll(spacing, -1)
-        values = np.moveaxis(values, 0, 3)
-    if names is None:
+    if d not in (2, 3, 4):
         raise ValueError(f"an image has two to four axes; got one of SimpleITK with {d}.")
+    names = ("slice", "row", "column", "t")[d == 2 : max(d, 3)]
+    if d == 4:
+        values, spacing = np.moveaxis(values, 0, 3), np.roll(spacing, -1)
     axes = {name: AxisLabels(attrs={"units": "mm"}) for name in names[:3]}
     header = {"intent_code": LABEL} if _looks_like_labels(values) else {}
     labels = Labels(align="areas", axes=axes, header=header)
@@ -97,8 +96,8 @@ def _looks_like_labels(values: Array) -> bool:
     """Whether samples are whole numbers, few of them, and most of them like their neighbours."""
     if values.dtype.kind not in "biu" or not 2 < values.ndim < 5:
         return False
-    rows = values[:: max(1, len(values) // 8)]
-    if len(np.unique(rows)) > MAX_CLASSES or len(np.unique(values)) > MAX_CLASSES:
+    some = values[:: max(1, len(values) // 8)]  # most others are told by these
+    if any(len(np.unique(v)) > MAX_CLASSES for v in (some, values)):
         return False
     same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in range(3))
     return bool(min(same) > LABELS_MIN_ALIKE)
@@ -108,12 +107,11 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
     """A NIfTI image's samples, with coordinates and what its header says."""
     header = image.header
     zooms = [float(z) or 1.0 for z in header.get_zooms()]
-    channel_axis = None
-    if values.ndim > 4:  # from the fifth axis on, the norm has what stands at one place and time
-        one = values.shape[3] == 1
-        values = values.reshape(*values.shape[: 3 if one else 4], -1)
-        channel_axis = values.ndim - 1
-    names = ("i", "j", "k", "t")[: values.ndim if channel_axis is None else channel_axis]
+    d, channel_axis = values.ndim, None
+    if d > 4:  # from the fifth axis on, the norm has what stands at one place and time
+        d = channel_axis = 3 if values.shape[3] == 1 else 4
+        values = values.reshape(*values.shape[:d], -1)
+    names = ("i", "j", "k", "t")[:d]
     try:
         space, time = header.get_xyzt_units()
     except KeyError:  # a number that stands for no unit

@@ -38,9 +38,9 @@ def read_exif(opened: Any) -> tuple[dict[str, str], int]:
     """EXIF (upright) and ICC profile of an opened Pillow picture; and how it lies, 1 to 8."""
     kept, exif = {}, opened.getexif()
     lies = exif.get(ORIENTATION, 1)
+    if ORIENTATION in exif:
+        exif[ORIENTATION] = 1
     if len(exif):
-        if ORIENTATION in exif:
-            exif[ORIENTATION] = 1
         kept["exif"] = as_text(exif.tobytes())
     if opened.info.get("icc_profile"):
         kept["icc"] = as_text(opened.info["icc_profile"])

@@ -236,9 +236,8 @@ def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array
     if colours not in (None, "grey"):
         return shown
     grey, there = shown[..., 0], np.isfinite(values)
-    if there.all():
-        return grey
-    return np.stack([there * grey, there * np.uint8(255)], axis=-1)  # missing is transparent
+    transparent = np.stack([there * grey, there * np.uint8(255)], axis=-1)  # where missing
+    return grey if there.all() else transparent
 
 
 def _north_up(samples: Gridded) -> Array:

@@ -188,9 +188,8 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         crs = file.crs.to_wkt() if file.crs else None
     is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
     dtype = gaps.dtype(stored)
-    if is_scaled:
-        is_single = stored == np.float32 and not gaps.is_stored
-        dtype = np.dtype(np.float32 if is_single else np.float64)
+    if is_scaled and (stored != np.float32 or gaps.is_stored):
+        dtype = np.dtype(np.float64)
     # The number that marked a gap may well be a scaled value.
     fill = float("nan") if is_scaled and nodata is not None else nodata
     is_area = attrs.get("AREA_OR_POINT") == "Area" and "colours" not in header
@@ -198,7 +197,7 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         align="areas",
         samples="means" if is_area else "points",
         crs=crs,
-        transform=[t.a, t.b, t.c, t.d, t.e, t.f],
+        transform=list(t[:6]),
         attrs=attrs,
         channels=ChannelLabels(name="band", labels=labels),
         fill_value=fill,
@@ -236,10 +235,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
-    if values.dtype == bool:
-        values = values.astype(np.uint8)
-    if values.dtype.kind == "c":
-        values = values.astype(np.complex64)
+    if values.dtype.kind in "bc":
+        values = values.astype(np.uint8 if values.dtype.kind == "b" else np.complex64)
     colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)
     options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
     letters = {"y": "Y", "x": "X", **{name: letter for letter, name in NAMES.items()}}
@@ -320,9 +317,9 @@ def _write_map(samples: Gridded, path: Path) -> None:
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
         file.update_tags(**{k: v for k, v in about.attrs.items() if isinstance(v, str)})
-        for k, text in enumerate(about.channels.labels[: values.shape[0]]):
-            if text != f"band {k + 1}":
-                file.set_band_description(k + 1, text)
+        for k, text in enumerate(about.channels.labels[: values.shape[0]], start=1):
+            if text != f"band {k}":
+                file.set_band_description(k, text)
         if about.units is not None:
             file.units = [about.units] * values.shape[0]
         colours = about.header.get("colours")
