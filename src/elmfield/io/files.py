@@ -73,14 +73,11 @@ class Format:
         How its files' names end.
     module : str
         Which of `elmfield.io.formats` reads and writes it.
-    extra : str
-        The extra that brings the packages it needs.
     """
 
     name: str
     suffixes: tuple[str, ...]
     module: str
-    extra: str
 
     def load(self) -> ModuleType:
         """The module that reads and writes it; imported when first asked for."""
@@ -88,29 +85,29 @@ class Format:
 
 
 FORMATS = (
-    Format("PNG", (".png",), "raster", "io"),
-    Format("JPEG", (".jpg", ".jpeg"), "raster", "io"),
-    Format("JPEG 2000", (".jp2", ".j2k"), "raster", "io"),
-    Format("JPEG XL", (".jxl",), "raster", "io"),
-    Format("WebP", (".webp",), "raster", "io"),
-    Format("AVIF", (".avif",), "raster", "io"),
-    Format("HEIF", (".heic", ".heif"), "raster", "io"),
-    Format("BMP", (".bmp",), "raster", "io"),
-    Format("GIF", (".gif",), "raster", "io"),
-    Format("PNM", (".ppm", ".pgm"), "raster", "io"),
-    Format("TIFF", (".tif", ".tiff"), "tiff", "io"),
-    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate", "geo"),
-    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate", "grib"),
-    Format("Zarr", (".zarr",), "climate", "xarray"),
-    Format("NIfTI", (".nii", ".nii.gz"), "medical", "io"),
-    Format("MGH", (".mgz", ".mgh"), "medical", "io"),
-    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical", "itk"),
-    Format("DICOM", (".dcm", ".dicom"), "dicom", "io"),
-    Format("NumPy", (".npy", ".npz"), "arrays", ""),
-    Format("MATLAB", (".mat",), "arrays", "io"),
-    Format("BART", (".cfl",), "arrays", ""),
-    Format("sound", (".wav", ".flac", ".ogg"), "media", "io"),
-    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media", "video"),
+    Format("PNG", (".png",), "raster"),
+    Format("JPEG", (".jpg", ".jpeg"), "raster"),
+    Format("JPEG 2000", (".jp2", ".j2k"), "raster"),
+    Format("JPEG XL", (".jxl",), "raster"),
+    Format("WebP", (".webp",), "raster"),
+    Format("AVIF", (".avif",), "raster"),
+    Format("HEIF", (".heic", ".heif"), "raster"),
+    Format("BMP", (".bmp",), "raster"),
+    Format("GIF", (".gif",), "raster"),
+    Format("PNM", (".ppm", ".pgm"), "raster"),
+    Format("TIFF", (".tif", ".tiff"), "tiff"),
+    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate"),
+    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate"),
+    Format("Zarr", (".zarr",), "climate"),
+    Format("NIfTI", (".nii", ".nii.gz"), "medical"),
+    Format("MGH", (".mgz", ".mgh"), "medical"),
+    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical"),
+    Format("DICOM", (".dcm", ".dicom"), "dicom"),
+    Format("NumPy", (".npy", ".npz"), "arrays"),
+    Format("MATLAB", (".mat",), "arrays"),
+    Format("BART", (".cfl",), "arrays"),
+    Format("sound", (".wav", ".flac", ".ogg"), "media"),
+    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media"),
 )
 
 NAMED = {".npz", ".mat", ".dicom"}.union(*(f.suffixes for f in FORMATS if f.module == "climate"))

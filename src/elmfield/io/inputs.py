@@ -103,10 +103,11 @@ def _from_array(
     labels = Labels()
     shape = values.shape if hasattr(values, "shape") else array("values", values).shape
     n = len(shape)
-    if isinstance(channel_axis, str) and dims is None:
+    every = [str(name) for name in entries(dims) or ()]
+    if isinstance(channel_axis, str) and len(every) != n:
         raise ValueError(
-            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none. Give its "
-            "number, or the names of all axes: dims=(...)."
+            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none: `dims` must "
+            f"name all {n} axes, channels too; got {dims!r}. Or give its number."
         )
     is_plain = channel_axis is None and dims is None and coords is None
     if is_plain and n == 3 and shape[-1] in (3, 4) and min(shape[:2]) >= PICTURE_MIN_SIDE:
@@ -117,16 +118,10 @@ def _from_array(
             ChannelWarning,
             stacklevel=4,
         )
-    every = None if dims is None else [str(name) for name in entries(dims) or ()]
-    if every is not None and channel_axis is not None and len(every) == n:
+    if every and channel_axis is not None and len(every) == n:
         k = axis_number(channel_axis, every)
         labels = Labels(channels=ChannelLabels(name=every[k]))
         channel_axis, dims = k, every[:k] + every[k + 1 :]
-    elif every is not None and isinstance(channel_axis, str):
-        raise ValueError(
-            f"`dims` must name all {n} axes, channels too, where `channel_axis` is a name; got "
-            f"{tuple(every)!r} and channel_axis={channel_axis!r}."
-        )
     if is_integer(channel_axis) and -n <= channel_axis < n:
         channel_axis = int(channel_axis) % n
     names = names_of(dims, n - (channel_axis is not None))

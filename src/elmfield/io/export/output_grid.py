@@ -133,7 +133,7 @@ class OutputGrid:
             affine = LPS_TO_RAS @ affine
         return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
 
-    def target(self, of: Field) -> "TargetGrid | None":
+    def target(self, of: Field) -> "TargetGrid | maps.Projected | None":
         """Coordinates on the field's axes, or points in another system; None at other samples."""
         if not self.is_target:
             return None
@@ -160,13 +160,10 @@ class TargetGrid:
         GridCoordinates on some of the field's axes, by dim; the others keep their samples.
     edges : mapping
         Borders of the cells around these, where they are known; else midway.
-    projected : Projected or None
-        Points of another system, on two axes of the field.
     """
 
     axes: Mapping[str, Floats] = field(default_factory=dict)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    projected: maps.Projected | None = None
 
 
 # --- by step or count -----------------------------------------------------------------------------
@@ -298,7 +295,7 @@ def _cells_of(c: Array, given: Array) -> Floats:
     return corners_of(str(c.name), c.shape, given)
 
 
-def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
+def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | maps.Projected:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs or asked
     if asked is not None and crs is not None and not maps.same_system(asked, crs):
@@ -311,7 +308,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
         names |= {n: own[k] for n in alike if len(alike) == 1}
     if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
         if not maps.same_system(crs, maps.own_crs(of)):
-            return TargetGrid(projected=maps.projected(of, crs, *(given.coords[n] for n in pair)))
+            return maps.projected(of, crs, *(given.coords[n] for n in pair))
         names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
         raise ValueError(
@@ -321,7 +318,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
     edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
     if any(c.ndim == 2 for c in flat.values()):
-        return TargetGrid(projected=maps.curvilinear(of, flat, edges, given.faces))
+        return maps.curvilinear(of, flat, edges, given.faces)
     return TargetGrid(axes=flat, edges=edges)
 
 
@@ -330,7 +327,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
 
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
-) -> TargetGrid:
+) -> maps.Projected:
     """An even grid over the field's domain in another system."""
     there = maps.Transformation(maps.own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
@@ -354,4 +351,4 @@ def _projected_grid(
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return TargetGrid(projected=maps.projected(of, crs, y, x))
+    return maps.projected(of, crs, y, x)

@@ -96,9 +96,8 @@ class Rendering:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
         target, axes = grid.target(self._frame), self.field.domain.axes
-        if isinstance(self.field, Curvilinear) and target and target.projected is None:
-            there = even(self.field.frame, target.axes, target.edges)
-            target = TargetGrid(projected=there)
+        if isinstance(self.field, Curvilinear) and isinstance(target, TargetGrid):
+            target = even(self.field.frame, target.axes, target.edges)
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
@@ -175,13 +174,12 @@ class Rendering:
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: TargetGrid) -> Gridded:
+    def on_target(self, target: TargetGrid | Projected) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
-        frame, there = self._frame, target.projected
-        if there is None and self.mean and isinstance(self.field, FaceField):
-            there = even(frame, target.axes, target.edges)
-        if there is not None:
-            found = self._on_map(there, frame)
+        if isinstance(target, TargetGrid) and self.mean and isinstance(self.field, FaceField):
+            target = even(self.field, target.axes, target.edges)
+        if isinstance(target, Projected):
+            found = self._on_map(target)
         else:
             dims = self.field.domain.dims
             at = [np.asarray(target.axes.get(n, self._own(k))) for k, n in enumerate(dims)]
@@ -278,8 +276,9 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _on_map(self, grid: Projected, frame: Field) -> Gridded:
+    def _on_map(self, grid: Projected) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes."""
+        frame = self._frame
         dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}

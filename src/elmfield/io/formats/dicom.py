@@ -21,6 +21,9 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
+Frame = tuple[Floats, Floats, Floats, Floats]
+"""Steps to the next slice, row and column, and the place of the first pixel."""
+
 PLACE = ("ImageOrientationPatient", "ImagePositionPatient")
 """Elements that say where a slice lies."""
 
@@ -35,7 +38,26 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a file, or a folder (its name ends in .dicom) with a file for every slice."""
-    (_write_series if suffix_of(path) == ".dicom" else _write_file)(samples, path)
+    about, is_placed = samples.labels.header, samples.labels.affine is not None
+    data, n = _derive_header(about, path), len(samples.dims)
+    is_series = suffix_of(path) == ".dicom"
+    if is_series and (n != 3 or not is_placed):
+        raise ValueError(
+            f"{path.name}: a DICOM series is a volume with a place in world space; got axes "
+            f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
+        )
+    values = _to_stored(samples, data, about)
+    if is_series:
+        _write_series(values, data, _steps(samples, path), path)
+        return
+    if about.get("series") and n != 2:
+        raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
+    if is_placed:
+        _set_position(data, _steps(samples, path), 0)
+    elif "PixelSpacing" in data:
+        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
+        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
+    _save(data, values, path)
 
 
 def holds_series(folder: Path) -> bool:
@@ -264,43 +286,17 @@ def _save(data: Slice, pixels: Array, path: Path) -> None:
     data.save_as(path, enforce_file_format=True)
 
 
-def _write_file(samples: Gridded, path: Path) -> None:
-    about = samples.labels.header
-    data = _derive_header(about, path)
-    values = _to_stored(samples, data, about)
-    n = len(samples.dims)
-    if about.get("series") and n != 2:
-        raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
-    if samples.labels.affine is not None:
-        _set_position(data, *_steps(samples, path), 0)
-    elif "PixelSpacing" in data:
-        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
-        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
-    _save(data, values, path)
-
-
-def _write_series(samples: Gridded, folder: Path) -> None:
-    about = samples.labels.header
-    data = _derive_header(about, folder)
-    if len(samples.dims) != 3 or samples.labels.affine is None:
-        raise ValueError(
-            f"{folder.name}: a DICOM series is a volume with a place in world space; got axes "
-            f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
-        )
-    values = _to_stored(samples, data, about)
-    frame = _steps(samples, folder)
-    data.SpacingBetweenSlices = f"{np.linalg.norm(frame[0]):.10g}"
-    data.SliceThickness = data.SpacingBetweenSlices
+def _write_series(values: Array, data: Slice, frame: Frame, folder: Path) -> None:
+    data.SpacingBetweenSlices = data.SliceThickness = f"{np.linalg.norm(frame[0]):.10g}"
     folder.mkdir()
     digits = max(4, len(str(len(values))))
     for i, pixels in enumerate(values):
-        _set_position(data, *frame, i)
+        _set_position(data, frame, i)
         data.InstanceNumber = i + 1
         _save(data, pixels, folder / f"{i + 1:0{digits}d}.dcm")
 
 
-def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
-    """Steps to the next slice, row and column, and the place of the first pixel."""
+def _steps(samples: Gridded, path: Path) -> Frame:
     affine = affine_of(samples.labels, len(samples.dims))
     order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
     across, down, right = (affine[:3, k] for k in order)
@@ -309,10 +305,9 @@ def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats
     return across, down, right, affine[:3, 3]
 
 
-def _set_position(
-    data: Slice, across: Floats, down: Floats, right: Floats, first: Floats, i: int
-) -> None:
+def _set_position(data: Slice, frame: Frame, i: int) -> None:
     """Say where slice i lies."""
+    across, down, right, first = frame
     rows, columns = float(np.linalg.norm(down)), float(np.linalg.norm(right))
     place = first + i * across
     normal = np.cross(right / columns, down / rows)
