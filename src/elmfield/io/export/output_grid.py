@@ -280,7 +280,7 @@ def _of_dataset(like: Array) -> GridCoordinates:
         return GridCoordinates(at, edges=cells, faces=mesh.dims["face"])
     bounds, named = bounds_of(like)
     numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
-    placed = {n: c for n, c in numeric.items() if c.ndim == 2 or c.dims == (n,)}
+    placed = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
     found = {n: c for n, c in placed.items() if n not in named}
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}

@@ -142,35 +142,31 @@ class Rendering:
     # --- the samples' own grid, finer or coarser -----------------------------------------------
 
     def _at_places(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Gridded:
-        """The quantity on the grid of index coordinates `x`, or its means over `boxes`."""
+        """The quantity on the grid of index coordinates `x`, or its means over `boxes`.
+
+        At samples values are these, as they were given.
+        """
         self._check_size(x)
-        labels, axes = self.field.labels, self.field.domain.axes
+        labels, model, dtype = self.field.labels, self.field.model, self.dtype
+        axes, at = model.domain.axes, model.coordinates.in_turn(x)
         if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, x)):
             labels = _moved(labels, self.field.domain.dims, x)
-        coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
-        values = self._values_at(self.field.model.coordinates.in_turn(x), boxes)
-        return self._gridded(values, coords, self._labels(labels))
-
-    def _values_at(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Array:
-        """The quantity, on the host; at samples, these as they were given."""
-        model, dtype = self.field.model, self.dtype
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(model, self.missing)
-        gaps = shows_gaps(model, self.missing)
-        is_mean = self.field.labels.samples == "means"
+        gaps, is_mean = shows_gaps(model, self.missing), labels.samples == "means"
         own_boxes = (
             b is None or (is_mean and np.array_equal(b, np.append(c, c[-1] + 1) - 0.5))
-            for c, b in zip(x, boxes)
+            for c, b in zip(at, boxes)
         )
-        if self.quantity == "value" and all(map(_is_whole, x)) and all(own_boxes):
+        if self.quantity == "value" and all(map(_is_whole, at)) and all(own_boxes):
             kind = self.field.dtype if dtype is None else dtype
-            found = at_samples(model, [c.astype(np.int64) for c in x], kind, gaps=gaps)
+            found = at_samples(model, [c.astype(np.int64) for c in at], kind, gaps=gaps)
             self.progress("render", len(x[0]), len(x[0]))
         else:
-            found = gridded(
-                model, x, dtype, self.quantity, gaps=gaps, boxes=boxes, progress=self.progress
-            )
-        return to_numpy(found)
+            how: Any = {"gaps": gaps, "boxes": boxes, "progress": self.progress}
+            found = gridded(model, at, dtype, self.quantity, **how)
+        coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
+        return self._gridded(to_numpy(found), coords, self._labels(labels))
 
     # --- other coordinates, other systems ------------------------------------------------------
 
@@ -277,7 +273,10 @@ class Rendering:
         return field.model.channels_back(whole)
 
     def _on_map(self, grid: Projected) -> Gridded:
-        """The quantity at points of another system: y and x in place of the field's two axes."""
+        """The quantity at points of another system: y and x in place of the field's two axes.
+
+        Values have the field's other axes first, and channels last.
+        """
         frame = self._frame
         dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
@@ -285,7 +284,13 @@ class Rendering:
         if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:
-            values = self._points_on_map(grid, plane, others, dims)
+            parts, points = [], np.empty((*grid.points.shape[:2], len(dims)))
+            points[..., plane] = grid.points
+            for at in product(*others.values()):
+                points[..., [dims.index(name) for name in others]] = at
+                found = self.field._query(self.quantity, points, "nan", self.missing)
+                parts.append(to_numpy(found))
+            values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
         labels = frame.labels if grid.is_even else reprojected(frame.labels, grid)
         ends: tuple[str, ...] = grid.plane if grid.is_even else ("y", "x")
         kept = dict(zip(ends, (grid.y, grid.x))) if grid.is_even or grid.crs else {}
@@ -320,18 +325,6 @@ class Rendering:
         whole = np.full((*seen.shape, *found.shape[1:]), np.nan)
         whole[seen] = found
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
-
-    def _points_on_map(
-        self, grid: Projected, plane: list[int], others: Mapping[str, Floats], dims: Sequence[str]
-    ) -> Array:
-        """The quantity at the places of a map, the field's other axes first and channels last."""
-        parts, points = [], np.empty((*grid.points.shape[:2], len(dims)))
-        points[..., plane] = grid.points
-        for at in product(*others.values()):
-            points[..., [dims.index(name) for name in others]] = at
-            found = self.field._query(self.quantity, points, "nan", self.missing)
-            parts.append(to_numpy(found))
-        return np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
 
     # --- scans, sound and video ----------------------------------------------------------------
 
