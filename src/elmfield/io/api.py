@@ -109,15 +109,14 @@ def fit(
         axis in ascending order. By default what a scan says, or looks like.
     missing : {"nan", "fill"}, optional
         What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
-        gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
-        fills them with care; by default for a bare array.
+        gaps as they are and is faster; the default of DataArrays, Gridded and files. "fill" fills
+        them with care; the default of bare arrays.
     device : optional
         Move the array there first, for instance "cuda".
     out : path, optional
         Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``, also
-        behind an fsspec URL (``s3://...``): the array is never whole in memory, and what comes back
-        is read from the file. Cut short, the same call goes on where it was. A Dask array is worked
-        on by Dask's scheduler.
+        behind an fsspec URL (``s3://...``): the array is never whole in memory, the field reads the
+        file. Cut short, the same call goes on where it was. Dask arrays go through its scheduler.
     memory_limit : int, optional
         Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
     progress : bool or callable
@@ -325,9 +324,8 @@ def write(
     grid : OutputGrid or two whole numbers, optional
         Of a field: where to evaluate it; by default at its own samples.
     **where : optional
-        Of a field: the same by name, as for :class:`elmfield.OutputGrid`: `scale`, `shape`,
-        `window`, `align`, `like`, `step`, `crs`; of sound and video `rate`; of scans `spacing`,
-        `affine`.
+        Of a field: the same by name (:class:`elmfield.OutputGrid`): `scale`, `shape`, `window`,
+        `align`, `like`, `step`, `crs`; of sound and video `rate`; of scans `spacing`, `affine`.
     channel_axis : int or str, optional
         Of an array: which axis holds channels (colours, bands).
     quantity : {"value", "gradient_magnitude", "laplacian"}
@@ -343,8 +341,8 @@ def write(
         what they were.
     colours : {"grey", "viridis", "magma", "cividis", "balance", "phase", "error"}
         Of pictures of numbers that are no colours: the map from their least to their greatest. By
-        default they are grey, from black to white, and what is missing is transparent; whole
-        numbers of 8 and 16 bits are written as they are.
+        default they are grey, from black to white, and gaps are transparent; whole numbers of 8
+        and 16 bits are written as they are.
     progress : bool or callable
         True for a bar, or a callable of (stage, done, total).
 
@@ -399,6 +397,8 @@ def regrid(
 ) -> "xarray.DataArray | xarray.Dataset":
     """A field on another grid, as an xarray.DataArray, or a Dataset if it was fitted to one.
 
+    Beyond its domain values are NaN. The mean by area of all cells is the field's own.
+
     Parameters
     ----------
     values : Field, or what :func:`elmfield.fit` takes
@@ -424,10 +424,6 @@ def regrid(
         As for points.
     min_coverage : float
         A mean is NaN where samples cover less than this part of its cell.
-
-    Notes
-    -----
-    Beyond the field's domain values are NaN. The mean by area of all cells is the field's own.
 
     Examples
     --------
