@@ -17,7 +17,7 @@ import numpy as np
 from elmfield._array.typing import Floats
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.io.conventions import bounds_of
-from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.files import format_of, need, reading
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import from_dataarray, to_xarray
@@ -32,15 +32,13 @@ Keys = list[tuple[str, str | float]]
 PACKED = {"scale_factor", "add_offset"}
 """What an encoding has where numbers were stored as others."""
 
-GRIB = (".grib", ".grib2", ".grb", ".grb2")
-
 
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A variable; the only one, or the one that is named.
 
     `lazily` the file stays open, and its chunks or messages are read as they are needed.
     """
-    kind = _kind(path)
+    kind = format_of(path).name
     with reading(path, kind):
         found = _open(path)
         with ExitStack() as stack:
@@ -59,15 +57,10 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
     return replace(made, labels=replace(labels, file_attrs=keepable(found[0].attrs)))
 
 
-def _kind(path: Path) -> str:
-    suffix = suffix_of(path)
-    return "GRIB" if suffix in GRIB else "Zarr" if suffix == ".zarr" else "NetCDF"
-
-
 def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
-    kind = _kind(path)
+    kind = format_of(path).name
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
@@ -101,8 +94,8 @@ def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "x
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a variable with its coordinates and attributes."""
     xarray = need("xarray", "xarray", f"writing {path.name}")
-    suffix = suffix_of(path)
-    if suffix in GRIB:
+    kind = format_of(path).name
+    if kind == "GRIB":
         _write_grib(samples, path)
         return
     name = samples.labels.name or "field"
@@ -112,10 +105,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     ds: Any = told if isinstance(told, xarray.Dataset) else told.to_dataset(name=name)
     from elmfield import __version__
 
-    own = dict(samples.labels.file_attrs)
+    said = dict(samples.labels.file_attrs)
     line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} written by elmfield {__version__}"
-    history = "\n".join(t for t in (line, str(own.get("history", ""))) if t)
-    ds.attrs = {"Conventions": "CF-1.8", **own, "history": history}
+    history = "\n".join(t for t in (line, str(said.get("history", ""))) if t)
+    ds.attrs = {"Conventions": "CF-1.8", **said, "history": history}
     for v in ds.variables.values():  # what no file can hold as an attribute; gaps are said below
         v.attrs.pop("_FillValue", None)
         v.attrs = {
@@ -125,9 +118,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         }
     encoding: dict[str, Any] = {}
     if (fill := samples.labels.fill_value) is not None:  # and the dtype that a file had
-        kind = np.dtype(samples.labels.dtype or samples.values.dtype.name)
-        encoding = {"_FillValue": kind.type(fill), "dtype": kind.name}
-    if suffix == ".zarr":
+        own = np.dtype(samples.labels.dtype or samples.values.dtype.name)
+        encoding = {"_FillValue": own.type(fill), "dtype": own.name}
+    if kind == "Zarr":
         need("zarr", "xarray", "writing Zarr stores")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
@@ -146,9 +139,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 
 def grid(path: Path) -> Any:
     """A Dataset of the coordinates in a file of any number of variables."""
-    with reading(path, _kind(path)):
+    with reading(path, format_of(path).name):
         found = _open(path)
-        if suffix_of(path) in GRIB:
+        if format_of(path).name == "GRIB":
             return _pick(path, found, None).coords.to_dataset().load()
         with found[0] as ds:
             return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
