@@ -165,21 +165,18 @@ class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def inverse_transform(self, X: Array) -> Floats:
         """Arrays, (n, samples), of coefficients that are rows of X."""
         check_is_fitted(self)
-        coefficients = np.asarray(X, np.float64)
-        if coefficients.ndim != 2 or coefficients.shape[1] != self._n_features_out:
-            raise ValueError(
-                f"`X` must have shape (n, {self._n_features_out}); got {coefficients.shape}."
-            )
-        return self._resized(self._turned(coefficients, back=True), self.modes_, self.shape_)
+        X, n = np.asarray(X, np.float64), self._n_features_out
+        if X.ndim != 2 or X.shape[1] != n:
+            raise ValueError(f"`X` must have shape (n, {n}); got {X.shape}.")
+        return self._resized(self._turned(X, back=True), self.modes_, self.shape_)
 
     def _turned(self, rows: Floats, back: bool) -> Floats:
         """Samples on the grid of modes as coefficients, or back: an orthonormal basis per axis."""
         values = rows.reshape(-1, *self.modes_)
         for k, n in enumerate(self.modes_):
             U = axis_modes(n, self.order).basis
-            values = np.moveaxis(
-                np.tensordot(values, U.T if back else U, ((k + 1,), (0,))), -1, k + 1
-            )
+            turned = np.tensordot(values, U.T if back else U, ((k + 1,), (0,)))
+            values = np.moveaxis(turned, -1, k + 1)
         return np.ascontiguousarray(values.reshape(rows.shape))
 
     def _resized(self, rows: Floats, shape: tuple[int, ...], target: tuple[int, ...]) -> Floats:

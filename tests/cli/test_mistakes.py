@@ -32,7 +32,11 @@ import pytest
         ("fit photo.png -o x.elm --preset oriented --psnr 3", 2, "only with --preset smooth"),
         ("info nowhere.elm", 3, "no model at nowhere.elm"),
         ("render photo.elm -o x.xyz", 1, "are not known"),
-        ("render photo.elm -o x.png --scale 2 --shape 3,4", 1, "say `shape` or `scale`, not both"),
+        (
+            "render photo.elm -o x.png --scale 2 --shape 3,4",
+            1,
+            "only one of shape, scale, spacing can be",
+        ),
         ("render photo.elm -o x.png --shape 3", 1, "`shape` must be 2 whole numbers of at least"),
         ("render photo.elm -o x.png --window depth=0:1", 2, "there is no axis 'depth'"),
         ("fit photo.png -o x.elm --channel-axis 0", 2, "where these samples have their channels"),

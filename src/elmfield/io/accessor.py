@@ -19,14 +19,13 @@ from elmfield.field.adapters.labelled_arrays import (
     as_variable,
     coordinates_like,
     is_nan_outside,
-    split_variables,
 )
 from elmfield.field.grid_values import MEAN_MIN_COVER
 from elmfield.io.api import fit, regrid
 from elmfield.io.conventions import ENCODED, bounds_of, face_mesh_of, map_axes, mesh_of
 from elmfield.io.export.output_grid import TargetGrid
 from elmfield.io.export.rendering import Rendering
-from elmfield.io.inputs import to_dataarray
+from elmfield.io.inputs import to_xarray
 from elmfield.settings import Settings, smooth
 
 METHODS = {"slinear": 1.0, "linear": 1.0, "cubic": 2.0, "quintic": 3.0}
@@ -120,7 +119,7 @@ class ElmAccessor:
 
         def part(da: xr.DataArray) -> xr.DataArray:
             here = {d: da.coords[NUMBER.format(d)].values for d in da.dims if d not in places}
-            some = {k: v.isel({d: here[d] for d in v.dims if d in here}) for k, v in places.items()}
+            some = {k: v.isel(here, missing_dims="ignore") for k, v in places.items()}
             found: xr.DataArray = of(da.drop_vars([c for c in da.coords if c not in da.dims]), some)
             return found
 
@@ -137,8 +136,8 @@ class ElmAccessor:
         own = self._labelled
         arrays = [own] if isinstance(own, xr.DataArray) else own.data_vars.values()
         places = {n for da in arrays for n in _places_of(da)}
-        places &= set(other.coords) if places <= set(other.coords) else set()
-        return self.interp(coordinates_like([*own.dims, *places], other), **options)
+        names = [*own.dims, *(places if places <= set(other.coords) else ())]
+        return self.interp(coordinates_like(names, other), **options)
 
     def regrid(self, like: object = None, **options: Any) -> xr.DataArray | xr.Dataset:
         """The same on another grid; parameters as for :func:`elmfield.regrid`."""
@@ -172,32 +171,30 @@ class ElmAccessor:
         may be a frequency of pandas: ``means(time="MS")`` are those of months. A mean is NaN where
         samples cover less than `min_coverage` of its box.
         """
-        both, whole = {**by_name("edges", edges), **edges_by_name}, self._labelled
-        for name, e in both.items():
-            if isinstance(e, str):
-                both[name] = _periods_of(whole[name], e)
+        whole, named = self._labelled, {**by_name("edges", edges), **edges_by_name}
+        both = {n: _periods_of(whole[n], e) if isinstance(e, str) else e for n, e in named.items()}
         told: Any = {"missing": missing, "min_coverage": min_coverage}
+
+        def of(da: xr.DataArray) -> Any:
+            return da.elm.means({k: e for k, e in both.items() if k in da.dims}, **told)
+
         if isinstance(whole, xr.Dataset) and _has_several(whole):
-            return _by_variable(whole, both, lambda da: da.elm.means(
-                {k: e for k, e in both.items() if k in da.dims}, **told))  # fmt: skip
+            return _by_variable(whole, both, of)
         is_part = bool(both) and set(both) < set(map(str, whole.dims))
         if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_part:
-            return _by_blocks(whole, both, lambda da: da.elm.means(both, **told))
+            return _by_blocks(whole, both, of)
         field = self._field()
         names, coordinates = field.domain.dims, field.model.coordinates
         if not both or set(map(str, both)) - set(names):
             raise ValueError(f"`edges` must name some of the axes {list(names)}; got {list(both)}.")
         numbers = {n: coordinates.numbers(names.index(n), e) for n, e in both.items()}
-        if wrong := [n for n, e in numbers.items() if e.ndim != 1 or len(e) < 2]:
-            shape = numbers[wrong[0]].shape
-            raise ValueError(
-                f"edges on axis {wrong[0]!r} must be at least two, on one line; got shape {shape}."
-            )
-        target = TargetGrid(
-            axes={n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}, edges=numbers
-        )
-        out = Rendering(field=field, mean=True, **told).on_target(target)
-        return split_variables(to_dataarray(out), out.labels)
+        for name, e in numbers.items():
+            if e.ndim != 1 or len(e) < 2:
+                told = f"edges on axis {name!r} must be at least two, on one line"
+                raise ValueError(f"{told}; got shape {e.shape}.")
+        middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
+        target = TargetGrid(axes=middles, edges=numbers)
+        return to_xarray(Rendering(field=field, mean=True, **told).on_target(target))
 
 
 def _places_of(da: xr.DataArray) -> list[str]:
@@ -286,8 +283,7 @@ def _periods_of(time: xr.DataArray, frequency: str) -> Array:
     if time.dtype.kind == "O":
         dates = partial(dates, calendar=first.calendar, use_cftime=True)
     edges = dates(first, last)
-    before = dates(end=edges[0] if len(edges) else first, periods=2)
-    after = dates(start=edges[-1] if len(edges) else last, periods=2)
+    before, after = dates(end=[*edges, first][0], periods=2), dates([last, *edges][-1], periods=2)
     every = np.unique(np.concatenate([before, edges, after]))
-    begin = max(0, int(np.searchsorted(every, first, side="right")) - 1)
-    return every[begin : int(np.searchsorted(every, last, side="right")) + 1]
+    begin, end = np.searchsorted(every, [first, last], side="right")
+    return every[max(0, begin - 1) : end + 1]

@@ -18,7 +18,6 @@ from elmfield._array.typing import Array, Progress
 from elmfield.domain import Periodic
 from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
 from elmfield.fit.curvilinear import curvilinear, fold_of
@@ -29,7 +28,7 @@ from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_dataarray
+from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_xarray
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -110,15 +109,14 @@ def fit(
         axis in ascending order. By default what a scan says, or looks like.
     missing : {"nan", "fill"}, optional
         What the field answers, if not asked otherwise, where samples were missing. "nan" leaves
-        gaps as they are and is the faster fit; by default for a DataArray, Gridded or file. "fill"
-        fills them with care; by default for a bare array.
+        gaps as they are and is faster; the default of DataArrays, Gridded and files. "fill" fills
+        them with care; the default of bare arrays.
     device : optional
         Move the array there first, for instance "cuda".
     out : path, optional
         Fit slab by slab into this model file, ``name.elm`` or the folder ``name.elm.zarr``, also
-        behind an fsspec URL (``s3://...``): the array is never whole in memory, and what comes back
-        is read from the file. Cut short, the same call goes on where it was. A Dask array is worked
-        on by Dask's scheduler.
+        behind an fsspec URL (``s3://...``): the array is never whole in memory, the field reads the
+        file. Cut short, the same call goes on where it was. Dask arrays go through its scheduler.
     memory_limit : int, optional
         Bytes that batches of intermediate results may take; see `elmfield.memory_limit`.
     progress : bool or callable
@@ -164,12 +162,11 @@ def fit(
 
         if device is not None:
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
+        how: Any = {"mask": mask, "partition": partition, "missing": way}
         place = local_path(out)
         place = str(place) if is_url(place) else path_of(place)
         with limit:
-            return fit_to(
-                given, settings, place, mask=mask, partition=partition, missing=way, progress=tell
-            )
+            return fit_to(given, settings, place, **how, progress=tell)
     most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
     if is_dask(given.values) and given.values.nbytes > most:
         warnings.warn(
@@ -193,10 +190,10 @@ def fit(
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
     if not given.places:
         return made
-    (a, b), at = given.places, given.places.values()
-    made = made if fold is None else fold.crop(made, len(given.places[a]))
-    told: Any = {"is_map": is_map, "fold": fold, "corners": given.corners}
-    return replace(curvilinear(made, *at, **told), names=(a, b))
+    (a, b), (y, x) = given.places, given.places.values()
+    made = made if fold is None else fold.crop(made, len(y))
+    on_mesh = curvilinear(made, y, x, is_map=is_map, fold=fold, corners=given.corners)
+    return replace(on_mesh, names=(a, b))
 
 
 def _fit_mesh(
@@ -213,17 +210,17 @@ def _fit_mesh(
             f"`variable` must name one of {list(own)}, which lie along {' or '.join(*zip(*places))}"
             f" of the mesh alone; got {variable!r}. Choose a time or level: dataset.isel(...)."
         )
-    at, about = places[own[name].dims], dict[str, Any](dims=mesh.names)
+    da = own[name]
+    at, about = places[da.dims], dict[str, Any](dims=mesh.names)
     if mesh.names[1] == "longitude" and widest_gap(at[:, 1])[1] < WIDEST_GAP:
         at = np.stack([at[:, 0], at[:, 1] % 360], axis=-1)
         about |= {"periodic": "longitude", "bounds": ((-90.0, 0.0), (90.0, 360.0))}
-    made = fit_points(at, own[name].values, settings, progress=progress, **about)
-    labels = replace(made.labels, name=name, attrs=keepable(own[name].attrs))
+    made = fit_points(at, da.values, settings, progress=progress, **about)
+    labels = replace(made.labels, name=name, attrs=keepable(da.attrs))
     model = replace(made.model, labels=labels)
-    if own[name].dims[0] != mesh.dims["face"]:
+    if da.dims[0] != mesh.dims["face"]:
         return Field(model)
-    values = np.asarray(own[name].values, np.float64)
-    return FaceField(model, mesh.corners, values, mesh.names[0] == "y")
+    return FaceField(model, mesh.corners, da.values.astype(np.float64), mesh.names[0] == "y")
 
 
 def encoder(
@@ -281,11 +278,10 @@ def settle_samples(
     What a caller says, or else the file; that is points where settings make no means of them:
     product modes on regular cells do. A sound file has settings of its own.
     """
-    if samples is not None:
-        choice("samples", samples, ("points", "means"))
     if settings is None and given.labels.suits:
         settings = smooth(**given.labels.suits)
     kind = given.labels.samples if samples is None else samples
+    choice("samples", kind, ("points", "means"))
     if kind == "means":
         chosen: Any = smooth() if settings is None else settings
         fits = isinstance(chosen, (Oriented, Smooth)) and getattr(chosen, "network", None) is None
@@ -328,9 +324,8 @@ def write(
     grid : OutputGrid or two whole numbers, optional
         Of a field: where to evaluate it; by default at its own samples.
     **where : optional
-        Of a field: the same by name, as for :class:`elmfield.OutputGrid`: `scale`, `shape`,
-        `window`, `align`, `like`, `step`, `crs`; of sound and video `rate`; of scans `spacing`,
-        `affine`.
+        Of a field: the same by name (:class:`elmfield.OutputGrid`): `scale`, `shape`, `window`,
+        `align`, `like`, `step`, `crs`; of sound and video `rate`; of scans `spacing`, `affine`.
     channel_axis : int or str, optional
         Of an array: which axis holds channels (colours, bands).
     quantity : {"value", "gradient_magnitude", "laplacian"}
@@ -346,8 +341,8 @@ def write(
         what they were.
     colours : {"grey", "viridis", "magma", "cividis", "balance", "phase", "error"}
         Of pictures of numbers that are no colours: the map from their least to their greatest. By
-        default they are grey, from black to white, and what is missing is transparent; whole
-        numbers of 8 and 16 bits are written as they are.
+        default they are grey, from black to white, and gaps are transparent; whole numbers of 8
+        and 16 bits are written as they are.
     progress : bool or callable
         True for a bar, or a callable of (stage, done, total).
 
@@ -402,6 +397,8 @@ def regrid(
 ) -> "xarray.DataArray | xarray.Dataset":
     """A field on another grid, as an xarray.DataArray, or a Dataset if it was fitted to one.
 
+    Beyond its domain values are NaN. The mean by area of all cells is the field's own.
+
     Parameters
     ----------
     values : Field, or what :func:`elmfield.fit` takes
@@ -428,10 +425,6 @@ def regrid(
     min_coverage : float
         A mean is NaN where samples cover less than this part of its cell.
 
-    Notes
-    -----
-    Beyond the field's domain values are NaN. The mean by area of all cells is the field's own.
-
     Examples
     --------
     >>> import numpy as np, elmfield as ef
@@ -450,5 +443,4 @@ def regrid(
 
         return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
     field = values if isinstance(values, Field) else fit(values)
-    out = Rendering(field=field, min_coverage=min_coverage, **how).on(where)
-    return split_variables(to_dataarray(out), out.labels)
+    return to_xarray(Rendering(field=field, min_coverage=min_coverage, **how).on(where))

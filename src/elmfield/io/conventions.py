@@ -100,9 +100,8 @@ def map_axes(names: Sequence[str], attrs: Mapping[str, Attrs]) -> tuple[str, str
     found = []
     for letter, standard in HORIZONTAL.items():
         by = [n for n, a in told.items() if a.get("standard_name") in standard]
-        by = by or [n for n, a in told.items() if a.get("axis") == letter]
-        by = by or [n for n in names if n.lower() == letter.lower()]
-        found += by[:1]
+        by += [n for n, a in told.items() if a.get("axis") == letter]
+        found += [*by, *(n for n in names if n.lower() == letter.lower())][:1]
     return (found[0], found[1]) if len(found) == 2 else None
 
 
@@ -231,15 +230,11 @@ def kind_of_samples(
     "area" stands for the axes of a map, `plane` where they have no names of such; `times` are the
     axes of dates, "time".
     """
-    means = set()
-    for names, method in re.findall(r"((?:[\w-]+\s*:\s*)+)(\w+)", str(told or "")):
-        if method == "mean":
-            means |= {n.strip() for n in names.split(":") if n.strip()}
-    plane = plane or map_axes(dims, attrs)
-    if "area" in means and plane is not None:
-        means |= set(plane)
+    every = re.findall(r"((?:[\w-]+\s*:\s*)+)(\w+)", str(told or ""))
+    means = {n for names, method in every if method == "mean" for n in re.findall(r"[\w-]+", names)}
+    if "area" in means:
+        means |= set(plane or map_axes(dims, attrs) or ())
     if "time" in means:
         means |= set(times)
-    standard = {n: str(attrs.get(n, {}).get("standard_name", n)) for n in dims}
-    covered = all(n in means or standard[n] in means for n in dims)
+    covered = all(n in means or attrs.get(n, {}).get("standard_name") in means for n in dims)
     return "means" if dims and covered else "points"

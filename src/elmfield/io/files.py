@@ -73,14 +73,11 @@ class Format:
         How its files' names end.
     module : str
         Which of `elmfield.io.formats` reads and writes it.
-    extra : str
-        The extra that brings the packages it needs.
     """
 
     name: str
     suffixes: tuple[str, ...]
     module: str
-    extra: str
 
     def load(self) -> ModuleType:
         """The module that reads and writes it; imported when first asked for."""
@@ -88,29 +85,29 @@ class Format:
 
 
 FORMATS = (
-    Format("PNG", (".png",), "raster", "io"),
-    Format("JPEG", (".jpg", ".jpeg"), "raster", "io"),
-    Format("JPEG 2000", (".jp2", ".j2k"), "raster", "io"),
-    Format("JPEG XL", (".jxl",), "raster", "io"),
-    Format("WebP", (".webp",), "raster", "io"),
-    Format("AVIF", (".avif",), "raster", "io"),
-    Format("HEIF", (".heic", ".heif"), "raster", "io"),
-    Format("BMP", (".bmp",), "raster", "io"),
-    Format("GIF", (".gif",), "raster", "io"),
-    Format("PNM", (".ppm", ".pgm"), "raster", "io"),
-    Format("TIFF", (".tif", ".tiff"), "tiff", "io"),
-    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate", "geo"),
-    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate", "grib"),
-    Format("Zarr", (".zarr",), "climate", "xarray"),
-    Format("NIfTI", (".nii", ".nii.gz"), "medical", "io"),
-    Format("MGH", (".mgz", ".mgh"), "medical", "io"),
-    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical", "itk"),
-    Format("DICOM", (".dcm", ".dicom"), "dicom", "io"),
-    Format("NumPy", (".npy", ".npz"), "arrays", ""),
-    Format("MATLAB", (".mat",), "arrays", "io"),
-    Format("BART", (".cfl",), "arrays", ""),
-    Format("sound", (".wav", ".flac", ".ogg"), "media", "io"),
-    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media", "video"),
+    Format("PNG", (".png",), "raster"),
+    Format("JPEG", (".jpg", ".jpeg"), "raster"),
+    Format("JPEG 2000", (".jp2", ".j2k"), "raster"),
+    Format("JPEG XL", (".jxl",), "raster"),
+    Format("WebP", (".webp",), "raster"),
+    Format("AVIF", (".avif",), "raster"),
+    Format("HEIF", (".heic", ".heif"), "raster"),
+    Format("BMP", (".bmp",), "raster"),
+    Format("GIF", (".gif",), "raster"),
+    Format("PNM", (".ppm", ".pgm"), "raster"),
+    Format("TIFF", (".tif", ".tiff"), "tiff"),
+    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate"),
+    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate"),
+    Format("Zarr", (".zarr",), "climate"),
+    Format("NIfTI", (".nii", ".nii.gz"), "medical"),
+    Format("MGH", (".mgz", ".mgh"), "medical"),
+    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical"),
+    Format("DICOM", (".dcm", ".dicom"), "dicom"),
+    Format("NumPy", (".npy", ".npz"), "arrays"),
+    Format("MATLAB", (".mat",), "arrays"),
+    Format("BART", (".cfl",), "arrays"),
+    Format("sound", (".wav", ".flac", ".ogg"), "media"),
+    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media"),
 )
 
 NAMED = {".npz", ".mat", ".dicom"}.union(*(f.suffixes for f in FORMATS if f.module == "climate"))
@@ -135,10 +132,10 @@ def check_model_name(argument: str, path: str | Path) -> None:
     """Raise if a model that is to be written is not called as models are."""
     if is_model(path):
         return
-    advice, name = "", Path(path).name
-    if name.lower().endswith(TORCH):
-        advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
-    raise ValueError(f"`{argument}` must end in .elm or .elm.zarr; got {name!r}.{advice}")
+    name = Path(path).name
+    advice = f" For torch: torch.save(field.module().state_dict(), {name!r})."
+    told = advice if name.lower().endswith(TORCH) else ""
+    raise ValueError(f"`{argument}` must end in .elm or .elm.zarr; got {name!r}.{told}")
 
 
 def refuse_samples(path: object) -> None:
@@ -221,31 +218,24 @@ def read(
     """
     path = path_of(path)
     if path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr":
-        from elmfield.io.formats.dicom import holds_series
-
-        if not holds_series(path):  # of folders, only those with the slices of one are read whole
-            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
         kind = next(f for f in FORMATS if f.module == "dicom")
+        if not kind.load().holds_series(path):  # only those with the slices of one are read whole
+            raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
+    elif is_model(path):
+        told = f"open it with load({str(path)!r})"
+        raise ValueError(f"{path.name} is a model, not samples; {told}.")
     else:
-        kind = _kind(path, variable)
+        kind = format_of(path)
+        check_exists(path)
+        if variable is not None and suffix_of(path) not in NAMED:
+            told = f"arrays in {kind.name} files have no names; got variable {variable!r}"
+            raise NoSuchArrayError(f"{path.name}: {told}.")
     before = _max_pixels.set(max_pixels)
     try:
         found: Gridded = kind.load().read(path, variable, lazily=lazily)
     finally:
         _max_pixels.reset(before)
     return found
-
-
-def _kind(path: Path, variable: str | None) -> Format:
-    """The kind of a file that is there."""
-    if is_model(path):
-        raise ValueError(f"{path.name} is a model, not samples; open it with load({str(path)!r}).")
-    kind = format_of(path)
-    check_exists(path)
-    if variable is not None and suffix_of(path) not in NAMED:
-        got = f"got variable {variable!r}"
-        raise NoSuchArrayError(f"{path.name}: arrays in {kind.name} files have no names; {got}.")
-    return kind
 
 
 def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
@@ -260,8 +250,8 @@ def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
         except RuntimeError as error:  # how HDF5 and others say that a disk is full
             raise OSError(f"cannot write {path}: {error}") from error
         for made in sorted(work.iterdir()):
-            place = end.parent / made.name
-            place = end if made.name == path.name else atomic_write.resolve_links(place)
+            beside = end.parent / made.name
+            place = end if made.name == path.name else atomic_write.resolve_links(beside)
             if place.is_dir():
                 _check_only(place, made)
             if made.is_file():

@@ -99,6 +99,10 @@ class Gridded:
         """Position in the array of each named axis."""
         return [k for k in range(self.values.ndim) if k != self.channel_axis]
 
+    def line(self, name: str) -> Floats:
+        """Coordinates along an axis; empty where it only counts."""
+        return self.coords.get(name, np.empty(0))
+
     @property
     def corners(self) -> Floats | None:
         """Corners (ny, nx, v, 2) of the cells of `places`, where both are known."""
@@ -116,12 +120,10 @@ class Gridded:
         return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        about = self.labels
-        name, unit = about.name, about.units
-        sizes = " × ".join(map(str, self.values.shape))
-        head = f"Gridded {name!r}: " if name else "Gridded: "
-        lines = [f"{head}{sizes} {self.values.dtype}" + (f", {unit}" if unit else "")]
-        lines += self._axes_in_words()
+        about, sizes = self.labels, " × ".join(map(str, self.values.shape))
+        head = f"Gridded {about.name!r}: " if about.name else "Gridded: "
+        unit = f", {about.units}" if about.units else ""
+        lines = [f"{head}{sizes} {self.values.dtype}{unit}", *self._axes_in_words()]
         if self.channel_axis is not None:
             labels = about.channels.labels
             told = f": {', '.join(map(str, labels))}" if 0 < len(labels) < 9 else ""
@@ -144,13 +146,14 @@ class Gridded:
     def is_on_grid_of(self, other: "Gridded") -> bool:
         """Whether samples of both lie at the same places."""
         same = self.values.shape == other.values.shape and self.dims == other.dims
-        for name in self.dims:
+        for name in self.dims if same else ():
             a, b = (g.coords.get(name) for g in (self, other))
-            epochs = {g.labels.axis(name).epoch for g in (self, other)}
-            same = same and len(epochs) == 1 and (a is None) == (b is None)
-            if same and a is not None and b is not None:
-                same = bool(np.allclose(a, b, rtol=1e-6))
-        return same
+            same &= self.labels.axis(name).epoch == other.labels.axis(name).epoch
+            if a is not None and b is not None:
+                same &= np.allclose(a, b, rtol=1e-6)
+            else:
+                same &= a is b
+        return bool(same)
 
     # --- channels ------------------------------------------------------------------------------
 
@@ -195,17 +198,17 @@ class Gridded:
             raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
         k, c = self.dims.index(name), self.coords.get(name)
         n, index = self.shape[k], list[int | slice]([slice(None)] * self.values.ndim)
-        own: Any = {
-            "places": self.places if k < len(self.dims) - 2 else {},
-            "bounds": _without(self.bounds, name),
-            "periods": _without(self.periods, name),
-        }
+        places = self.places if k < len(self.dims) - 2 else {}
+        coords, bounds, periods = (
+            _without(v, name) for v in (self.coords, self.bounds, self.periods)
+        )
+        dims, channel = self.dims, self.channel_axis
         if isinstance(which, slice):
             left = len(range(n)[which])
             if not left:
                 raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-            own["periods"] = self.periods if left == n else own["periods"]
-            own["coords"] = self.coords if c is None else {**self.coords, name: c[which]}
+            periods = dict(self.periods) if left == n else periods
+            coords = coords if c is None else {**self.coords, name: c[which]}
             start, _, step = which.indices(n)
             starts, steps = grid_of(self)
             starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
@@ -213,16 +216,14 @@ class Gridded:
         else:
             if not -n <= which < n:
                 raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
-            channel = self.channel_axis
-            if channel is not None:
-                own["channel_axis"] = channel - (self.array_axes[k] < channel)
-            own |= {
-                "dims": self.dims[:k] + self.dims[k + 1 :],
-                "coords": _without(self.coords, name),
-            }
+            channel = None if channel is None else channel - (self.array_axes[k] < channel)
+            dims = dims[:k] + dims[k + 1 :]
             labels = self._labels_without(k, which % n)
         index[self.array_axes[k]] = which
-        return replace(self, values=self.values[tuple(index)], labels=labels, **own)
+        return Gridded(
+            values=self.values[tuple(index)], dims=dims, coords=coords, channel_axis=channel,
+            periods=periods, labels=labels, places=places, bounds=bounds,
+        )  # fmt: skip
 
     def _labels_without(self, k: int, which: int) -> Labels:
         """Labels of the samples at one index of axis k, which goes; where that was, is noted."""
@@ -284,6 +285,12 @@ def step_of(coords: Floats) -> float:
     return float(coords[-1] - coords[0]) / (len(coords) - 1)
 
 
+def transform_of(y: Floats, x: Floats) -> list[float]:
+    """From columns and rows to x and y, of corners of even cells, as GeoTIFF has it."""
+    hy, hx = (step_of(c) if len(c) > 1 else usual for c, usual in ((y, -1.0), (x, 1.0)))
+    return [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
+
+
 def fingerprint(values: Array) -> dict[str, object]:
     """Return shape, dtype, range and SHA-256 of an array, read a few rows at a time."""
     source = source_of(values)
@@ -313,8 +320,7 @@ def classes_as_channels(samples: Gridded) -> Gridded:
     told = "`labels` are whole numbers on a grid without channels"
     if samples.channel_axis is not None or values.dtype.kind not in "biuf":
         raise ValueError(f"{told}; got {values.dtype}, channel_axis={samples.channel_axis}.")
-    known = values[np.isfinite(values)] if (is_float := values.dtype.kind == "f") else values
-    classes = np.unique(known).astype(np.float64)
+    classes = np.unique(values[np.isfinite(values)]).astype(np.float64)
     if not len(classes) or (classes != np.round(classes)).any() or np.abs(classes).max() > 2**53:
         raise ValueError(f"{told}; got {shown(classes[:5].tolist())}.")
     if len(classes) > MAX_CLASSES:
@@ -322,11 +328,9 @@ def classes_as_channels(samples: Gridded) -> Gridded:
             f"`labels` are of {MAX_CLASSES} classes at most; got {len(classes)}. Leave some out: "
             "np.where(np.isin(labels, wanted), labels, 0)."
         )
-    each = values[..., None] == classes
-    if is_float and (gone := ~np.isfinite(values)).any():
+    each, gone = (values[..., None] == classes).astype(np.uint8), ~np.isfinite(values)
+    if gone.any():
         each = np.where(gone[..., None], np.nan, each)
-    else:
-        each = each.astype(np.uint8)
     each = move(each, samples.values) if is_array(samples.values) else each
     own = samples.labels.dtype or values.dtype.name
     labels = replace(samples.labels, classes=[int(c) for c in classes], dtype=own, samples="points")

@@ -1,6 +1,6 @@
 """What a caller holds as Gridded samples: arrays, DataArrays and Datasets, images, files.
 
-:func:`parse_input` is the one way in; :func:`to_dataarray` is the way back. xarray is not imported
+:func:`parse_input` is the one way in; :func:`to_xarray` is the way back. xarray is not imported
 before one of its containers turns up.
 """
 
@@ -20,7 +20,7 @@ from elmfield.domain import Periodic, names_of, periods_of
 from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
-from elmfield.field.adapters.labelled_arrays import make_dataarray
+from elmfield.field.adapters.labelled_arrays import XArray, make_dataarray, split_variables
 from elmfield.field.coordinates.dates import add_ticks, coordinates_in, date_errors
 from elmfield.field.coordinates.labels import (
     Attrs,
@@ -35,7 +35,7 @@ from elmfield.io import conventions as cf
 from elmfield.io.files import read
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.medical import from_image
-from elmfield.io.gridded import Gridded, axis_number
+from elmfield.io.gridded import Gridded, axis_number, step_of
 from elmfield.io.model.metadata import keepable
 from elmfield.partition import Partition
 from elmfield.samples import with_nan
@@ -74,29 +74,26 @@ def parse_input(
     if variable is not None and not is_path(values):
         got = f"variable={variable!r} for a {type(values).__name__}"
         raise TypeError(f"`variable` names an array in a file; got {got}. Leave it out.")
-    if not is_array(values):
-        values = from_image(values)
-    is_labelled = is_path(values) or is_dataarray(values) or is_dataset(values)
-    if is_array(values) or not (is_labelled or isinstance(values, Gridded)):
+    values = values if is_array(values) else from_image(values)
+    if not (is_path(values) or is_xarray(values) or isinstance(values, Gridded)):
         around = () if periodic is None else periodic
         made = _from_array(values, channel_axis, dims, coords, around)
-        return made if bounds is None else replace(made, bounds=by_name("bounds", bounds))
+        return replace(made, bounds=by_name("bounds", bounds))
     for name, own in (("dims", dims), ("coords", coords)):
         if own is not None:
             raise TypeError(f"`{name}` comes from {_label_source(values)}.")
     samples = samples_of(values, channel_axis, variable, lazily)
-    cells = {k: coordinates_in(b, samples.labels.axis(k)) for k, b in
-             by_name("bounds", bounds).items()}  # fmt: skip
-    labels = replace(samples.labels, missing="nan")
-    samples = replace(samples, labels=labels, bounds={**samples.bounds, **cells})
-    if periodic is None:
-        return samples
-    if is_dataarray(values):  # its dims may be numbers
-        every: Any = [periodic] if isinstance(periodic, (str, int, np.integer)) else periodic
-        named = [str(d) if d in values.dims else d for d in every]
-        periodic = dict(zip(named, every.values())) if isinstance(every, Mapping) else named
-    found = periods_of(periodic, samples.dims)
-    return replace(samples, periods={samples.dims[k]: period for k, period in found.items()})
+    labels, cells = replace(samples.labels, missing="nan"), dict(samples.bounds)
+    for name, b in by_name("bounds", bounds).items():
+        cells[name] = coordinates_in(b, labels.axis(name))
+    periods = samples.periods
+    if periodic is not None:
+        if is_dataarray(values):  # its dims may be numbers
+            every: Any = [periodic] if isinstance(periodic, (str, int, np.integer)) else periodic
+            named = [str(d) if d in values.dims else d for d in every]
+            periodic = dict(zip(named, every.values())) if isinstance(every, Mapping) else named
+        periods = {samples.dims[k]: p for k, p in periods_of(periodic, samples.dims).items()}
+    return replace(samples, labels=labels, bounds=cells, periods=periods)
 
 
 def _from_array(
@@ -106,23 +103,25 @@ def _from_array(
     labels = Labels()
     shape = values.shape if hasattr(values, "shape") else array("values", values).shape
     n = len(shape)
-    if isinstance(channel_axis, str) and dims is None:
+    every = [str(name) for name in entries(dims) or ()]
+    if isinstance(channel_axis, str) and len(every) != n:
         raise ValueError(
-            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none. Give its "
-            "number, or the names of all axes: dims=(...)."
+            f"`channel_axis` names a dim, {channel_axis!r}, and an array has none: `dims` must "
+            f"name all {n} axes, channels too; got {dims!r}. Or give its number."
         )
-    if channel_axis is None and dims is None and coords is None:
-        _warn_of_colours(shape)
-    every = None if dims is None else [str(name) for name in entries(dims) or ()]
-    if every is not None and channel_axis is not None and len(every) == n:
+    is_plain = channel_axis is None and dims is None and coords is None
+    if is_plain and n == 3 and shape[-1] in (3, 4) and min(shape[:2]) >= PICTURE_MIN_SIDE:
+        warnings.warn(
+            f"an array of shape {shape} looks like a picture in colour, but its last axis is taken "
+            "as one of space. Say channel_axis=-1 if it holds colours; give dims=(...) to name "
+            "three axes of space.",
+            ChannelWarning,
+            stacklevel=4,
+        )
+    if every and channel_axis is not None and len(every) == n:
         k = axis_number(channel_axis, every)
         labels = Labels(channels=ChannelLabels(name=every[k]))
         channel_axis, dims = k, every[:k] + every[k + 1 :]
-    elif every is not None and isinstance(channel_axis, str):
-        raise ValueError(
-            f"`dims` must name all {n} axes, channels too, where `channel_axis` is a name; got "
-            f"{tuple(every)!r} and channel_axis={channel_axis!r}."
-        )
     if is_integer(channel_axis) and -n <= channel_axis < n:
         channel_axis = int(channel_axis) % n
     names = names_of(dims, n - (channel_axis is not None))
@@ -132,21 +131,9 @@ def _from_array(
         dims=names,
         coords={name: c for name, c in at.items() if c is not None},
         channel_axis=channel_axis,
-        periods={names[k]: period for k, period in periods_of(periodic, names).items()},
+        periods={names[k]: p for k, p in periods_of(periodic, names).items()},
         labels=labels,
     )
-
-
-def _warn_of_colours(shape: tuple[int, ...]) -> None:
-    """Warn if an array looks like a picture in colour, whose colours would be taken as an axis."""
-    if len(shape) == 3 and shape[-1] in (3, 4) and min(shape[:2]) >= PICTURE_MIN_SIDE:
-        warnings.warn(
-            f"an array of shape {shape} looks like a picture in colour, but its last axis is taken "
-            "as one of space. Say channel_axis=-1 if it holds colours; give dims=(...) to name "
-            "three axes of space.",
-            ChannelWarning,
-            stacklevel=5,
-        )
 
 
 def samples_of(
@@ -246,19 +233,18 @@ def from_dataarray(
         da = _without_repeat(da, name)
     coords: dict[str, Floats] = {}
     axes: dict[str, AxisLabels] = {}
+    periods: dict[str, float | None] = {}
     for name in names:
         if name not in da.coords:
             continue
         c = da.coords[name]
-        at, about = _coordinate(name, np.asarray(c.values))
-        if c.dtype.kind in "iuMm":
-            about = add_ticks(about, at, np.asarray(c.values))
-        axes[name] = replace(about, attrs=keepable(c.attrs))
-        coords[name] = at
-    periods = {n: 360.0 for n, at in coords.items() if is_circle(n, at, da.coords[n].attrs)}
+        coords[name], axes[name] = _coordinate(name, np.asarray(c.values), keepable(c.attrs))
+        if is_circle(name, coords[name], c.attrs):
+            periods[name] = 360.0
     places, goes_round = cf.mesh_of(da, names)
     axes |= {name: AxisLabels(attrs=keepable(da.coords[name].attrs)) for name in places}
-    around = {**periods, names[-1]: None} if goes_round else dict[str, float | None](periods)
+    if goes_round:
+        periods[names[-1]] = None
     gaps, told = cf.gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
     times = [name for name, axis in axes.items() if axis.is_time]
     labels = Labels(
@@ -276,14 +262,14 @@ def from_dataarray(
             da.attrs.get("cell_methods"), names, told, times, names[-2:] if places else None
         ),
         coords=_other_coords(da, every),
-        channels=ChannelLabels() if channel is None else _channel_labels(da, every[channel]),
+        channels=_channel_labels(da, channel),
     )
     return Gridded(
         values=_values_of(da, gaps) if lazily else gaps.out_of(np.asarray(da.values)),
         dims=names,
         coords=coords,
         channel_axis=channel,
-        periods=around,
+        periods=periods,
         labels=labels,
         places=places,
         bounds={
@@ -323,9 +309,9 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
         )
     variables = {}
     for name, one in zip(numeric, arrays):
-        known = one.values[~np.isnan(one.values)] if one.values.dtype.kind == "f" else one.values
-        limits = float(np.ptp(known.astype(np.float64))) if known.size else 0.0
-        variables[name] = VariableLabels(attrs=one.labels.attrs, range=limits or 1.0)
+        known = one.values[~np.isnan(one.values)].astype(np.float64)
+        spread = float(np.ptp(known)) if known.size else 0.0
+        variables[name] = VariableLabels(attrs=one.labels.attrs, range=spread or 1.0)
     labels = replace(
         arrays[0].labels, name=None, attrs={}, variables=variables, file_attrs=keepable(ds.attrs),
         channels=ChannelLabels(name="variable", labels=list(variables)), crs=cf.crs_of(ds),
@@ -357,8 +343,8 @@ def _values_of(da: "xarray.DataArray", gaps: cf.Gaps) -> Array:
     """The numbers of a DataArray where they are; in memory, if they are there."""
     if da.chunks is not None or isinstance(da.variable._data, np.ndarray):
         return gaps.out_of(da.data)
-    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks")
-    chunk = tuple(stored) if stored is not None and len(stored) == da.ndim else None
+    stored = da.encoding.get("chunksizes") or da.encoding.get("chunks") or ()
+    chunk = tuple(stored) if len(stored) == da.ndim else None
     return Lazy(partial(_slab_of, da, gaps), da.shape, gaps.dtype(da.dtype), stored=chunk)
 
 
@@ -375,17 +361,18 @@ def _encoding(da: "xarray.DataArray", gaps: cf.Gaps) -> Attrs:
     return keepable({k: str(np.dtype(v)) if k == "dtype" else v for k, v in own.items()})
 
 
-def _channel_labels(da: "xarray.DataArray", name: str) -> ChannelLabels:
+def _channel_labels(da: "xarray.DataArray", channel: int | None) -> ChannelLabels:
     """What is known about a DataArray's dim of channels."""
-    if name not in da.coords:
+    name = ChannelLabels.name if channel is None else str(da.dims[channel])
+    if channel is None or name not in da.coords:
         return ChannelLabels(name=name)
     c = da.coords[name]
     return ChannelLabels(name=name, attrs=keepable(c.attrs), **keepable({"labels": list(c.values)}))
 
 
-def _coordinate(name: str, c: Array) -> tuple[Floats, AxisLabels]:
+def _coordinate(name: str, c: Array, attrs: Attrs) -> tuple[Floats, AxisLabels]:
     """Coordinates as numbers, and how to get back."""
-    about, first = AxisLabels(dtype=str(c.dtype)), c.reshape(-1)[:1]
+    about, first = AxisLabels(attrs=attrs, dtype=str(c.dtype)), c.reshape(-1)[:1]
     if c.dtype.kind == "M":
         about = replace(about, epoch=first[0])
     elif c.dtype.kind == "m":
@@ -400,7 +387,8 @@ def _coordinate(name: str, c: Array) -> tuple[Floats, AxisLabels]:
             f"da.drop_vars({name!r})."
         )
     # Single-precision coordinates stay so: how even they are is judged by their own rounding.
-    return c if c.dtype == np.float32 else coordinates_in(c, about), about
+    at = c if c.dtype == np.float32 else coordinates_in(c, about)
+    return at, add_ticks(about, at, c) if c.dtype.kind in "iuMm" else about
 
 
 def _other_coords(da: "xarray.DataArray", dims: list[str]) -> dict[str, CoordinateLabels]:
@@ -417,12 +405,13 @@ def is_circle(name: str, at: Floats, attrs: Attrs) -> bool:
     """Whether an axis is a longitude whose samples cover the circle evenly, once."""
     if not is_longitude(name, attrs) or len(at) < 4:
         return False
-    step = float(at[-1] - at[0]) / (len(at) - 1)
+    step = step_of(at)
     even = np.max(np.abs(np.diff(at.astype(np.float64)) - step)) < 1e-3 * abs(step)
     return bool(even and abs(abs(step) * len(at) - 360) < 1e-3 * abs(step))
 
 
-def to_dataarray(samples: Gridded) -> "xarray.DataArray":
-    """Gridded samples as a DataArray."""
-    at = [samples.coords.get(name) for name in samples.dims]
-    return make_dataarray(samples.values, samples.dims, at, samples.channel_axis, samples.labels)
+def to_xarray(samples: Gridded) -> XArray:
+    """Gridded samples as a DataArray, or the Dataset whose variables are their channels."""
+    at, labels = [samples.coords.get(name) for name in samples.dims], samples.labels
+    made = make_dataarray(samples.values, samples.dims, at, samples.channel_axis, labels)
+    return split_variables(made, labels)

@@ -57,9 +57,11 @@ def test_a_step(field):
     assert areas.longitude.size == 36
     with pytest.raises(ValueError, match="must divide the period of axis 'longitude', 360; got 7"):
         ef.regrid(field, step=7)
-    with pytest.raises(ValueError, match="`step` must be one positive number, or 2; got"):
+    with pytest.raises(ValueError, match="`step` must be one number or one per axis, 2; got"):
         ef.regrid(field, step=(1, 2, 3))
-    with pytest.raises(ValueError, match="`grid` must be one positive number, or 2; got"):
+    with pytest.raises(
+        ValueError, match="`grid` must be 2 whole numbers of at least 1, one per axis; got"
+    ):
         ef.regrid(field, grid=(0, 5))
 
 
@@ -137,7 +139,11 @@ def test_means_past_land(world):
     ("options", "error", "message"),
     [
         ({}, ValueError, "say which grid: one of `like`, `step`, `grid` and `crs`"),
-        ({"step": 1, "grid": (2, 2)}, ValueError, "say one of `like`, `step` and `grid`"),
+        (
+            {"step": 1, "grid": (2, 2)},
+            ValueError,
+            "only one of like, step, grid can be asked for; got",
+        ),
         ({"like": {"depth": [0.0, 1]}}, ValueError, "`like` has no axis of the field's"),
         ({"like": 7}, TypeError, "`like` must be a file, a DataArray or Dataset"),
         ({"grid": (2, 2), "mean": True, "quantity": "gradient"}, ValueError, "means are of values"),

@@ -36,6 +36,26 @@ def test_packed_variables(tmp_path, suffix):
     assert back.labels.units == "K"
 
 
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_whole_numbers_with_gaps_come_back(tmp_path, suffix, name):
+    xr = pytest.importorskip("xarray")
+    values = RNG.integers(0, 300, (20, 30)).astype(np.int16)
+    values[3, 4:9] = -999
+    da = xr.DataArray(values, dims=("y", "x"), attrs={name: np.int16(-999), "units": "m"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ds = da.to_dataset(name="q")
+        ds.to_netcdf(tmp_path / "x.nc") if suffix == ".nc" else ds.to_zarr(tmp_path / "x.zarr")
+    samples = read(tmp_path / f"x{suffix}")
+    assert np.isnan(samples.values[3, 4:9]).all()
+    write(ef.fit(samples), tmp_path / f"y{suffix}")
+    opened = xr.open_dataset(tmp_path / f"y{suffix}", mask_and_scale=False)["q"]
+    assert opened.dtype == np.int16
+    np.testing.assert_array_equal(opened.values, values)
+    assert opened.attrs["units"] == "m"
+
+
 def weather(**coords):
     """A small map of temperatures, as a new CDS file describes one."""
     xr = pytest.importorskip("xarray")

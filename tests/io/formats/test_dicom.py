@@ -274,3 +274,18 @@ def test_a_slice_that_says_nothing_of_its_place(series, tmp_path, name, said):
     assert_allclose(np.array(spacing, float), (2 * ROWS, 2 * COLUMNS))
     with pytest.raises(UnreadableError, match="1 of 20 slices do not say where they lie"):
         ef.read(series[0])
+
+
+def test_colours_are_written_as_the_colours_they_were_read_as(tmp_path):
+    """A file may hold brightness and hue; its pixels are red, green and blue once they are read."""
+    make(tmp_path / "series", 1, slope=1.0)
+    data = pydicom.dcmread(next((tmp_path / "series").iterdir()))
+    y, x = np.mgrid[0:24, 0:28]
+    hue = np.stack([60 + 5 * y, 128 + 2 * x, 100 + x + y], axis=-1).astype(np.uint8)
+    data.set_pixel_data(hue, "YBR_FULL", 8)
+    data.save_as(tmp_path / "x.dcm", enforce_file_format=True)
+    colours = ef.read(tmp_path / "x.dcm")
+    assert not np.array_equal(colours.values, hue)
+    ef.write(colours, tmp_path / "y.dcm")
+    assert np.array_equal(ef.read(tmp_path / "y.dcm").values, colours.values)
+    assert np.array_equal(pydicom.dcmread(tmp_path / "y.dcm").pixel_array, colours.values)

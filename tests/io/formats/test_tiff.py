@@ -236,3 +236,30 @@ def test_missing_pixels_come_back(tmp_path, seed):
     with rasterio.open(tmp_path / "b.tif") as file:
         assert (file.nodata, file.dtypes[0]) == (fill, dtype)
         assert np.array_equal(file.read(), values)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32"])
+@pytest.mark.parametrize("north_up", [True, False])
+def test_dataarrays_with_a_reference_system_are_maps(tmp_path, dtype, north_up):
+    xr, rasterio = pytest.importorskip("xarray"), pytest.importorskip("rasterio")
+    y, x = 3e6 - 1000.0 * np.arange(20), 4e6 + 500.0 * np.arange(30)
+    values = RNG.integers(0, 900, (20, 30)).astype(dtype)
+    values[3:5, 7:11] = -999
+    da = xr.DataArray(
+        values,
+        dims=("y", "x"),
+        coords={"y": y, "x": x, "spatial_ref": ((), 0, {"crs_wkt": "EPSG:3035"})},
+        attrs={"grid_mapping": "spatial_ref", "_FillValue": np.dtype(dtype).type(-999)},
+    )
+    field = ef.fit(da if north_up else da[::-1])
+    write(field, tmp_path / "x.tif")
+    write(field, tmp_path / "half.tif", scale=0.5)
+    with rasterio.open(tmp_path / "x.tif") as file:
+        assert (file.crs.to_epsg(), file.nodata, file.dtypes) == (3035, -999, (dtype,))
+        assert tuple(file.bounds) == (x[0] - 250, y[-1] - 500, x[-1] + 250, y[0] + 500)
+        assert_array_equal(file.read(1), values)
+    with rasterio.open(tmp_path / "half.tif") as file:
+        assert file.crs.to_epsg() == 3035
+    back = ef.fit(tmp_path / "x.tif").to_xarray()
+    assert back.dtype == dtype
+    assert_array_equal(back["y"], y)

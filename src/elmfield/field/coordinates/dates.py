@@ -79,10 +79,8 @@ def _date(given: Array, calendar: str, cftime: ModuleType) -> Any:
     found = re.fullmatch(ISO, str(given).strip())
     if found is None:
         raise ValueError(f"{given!r} is no date; write it as 2001-02-28 or 2001-02-28T12:00:00.")
-    parts = [int(p) for p in found.groups(default="0")[1:6]]
-    year = int(found[1])
-    parts[0], parts[1] = parts[0] or 1, parts[1] or 1
-    return cftime.datetime(year, *parts, calendar=calendar)
+    year, month, day, *rest = (int(p) for p in found.groups(default="0"))
+    return cftime.datetime(year, month or 1, day or 1, *rest, calendar=calendar)
 
 
 ISO = (
@@ -124,10 +122,9 @@ def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
         whole = np.round(np.asarray(values, np.float64) * 1e6).astype(np.int64)
         cftime = need("cftime", "geo", "another calendar than the usual one")
         return np.asarray(cftime.num2date(whole, since, axis.calendar), object)
-    if isinstance(epoch, np.datetime64):
-        found = to_times(values, axis.dtype or epoch.dtype.str, epoch)
-    elif axis.duration:
-        found = to_times(values, axis.dtype or "float64")
+    if axis.is_time:
+        began = epoch if isinstance(epoch, np.datetime64) else None
+        found = to_times(values, axis.dtype or np.asarray(began).dtype.str, began)
     elif np.dtype(axis.dtype).kind in "iu" and not np.array_equal(values, np.round(values)):
         found = values
     else:
@@ -175,10 +172,8 @@ def date_errors(axes: Mapping[str, AxisLabels]) -> Iterator[None]:
         about = axes.get(name)
         if about is None or not about.is_time:
             raise
-        spans = {
-            key: f"{n:g} s" if abs(n) < 172800 else f"{n / 86400:g} days"
-            for key, n in lengths.items()
-        }
+        spans = {k: f"{n:g} s" if abs(n) < 172800 else f"{n / 86400:g} days"
+                 for k, n in lengths.items()}  # fmt: skip
         told = text.format(*(format_coordinate(c, about) for c in at), axis=name, **spans)
         if "the period of" in text or "its period" in text:
             told += f" Periods of dates are durations: {{{name!r}: numpy.timedelta64(365, 'D')}}."

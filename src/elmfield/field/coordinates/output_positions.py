@@ -7,6 +7,7 @@ nearest to such a sample.
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,10 +36,8 @@ def nodes(domain: Domain, k: int, a: float, b: float, n: int | None, s: float) -
         if wraps:
             return np.asarray(first + np.arange(n) * axis.size / n)
         return np.linspace(first, last, n) if n > 1 else np.asarray([(a + b) / 2])
-    if whole:
-        first, last = inner
-    else:
-        first, last = math.ceil((a - 1e-9) * s) / s, math.floor((b + 1e-9) * s) / s
+    beyond = math.ceil((a - 1e-9) * s) / s, math.floor((b + 1e-9) * s) / s
+    first, last = inner if whole else beyond
     if wraps:
         last = first + axis.size - 1 / s
     if last < first:
@@ -73,9 +72,7 @@ def mark_outside(out: Array, beyond: list[Array], channel_axis: int | None) -> A
     """Gridded values with NaN where a position of any axis lies `beyond` the domain."""
     if not any(b.any() for b in beyond):
         return out
-    mark = beyond[0]
-    for b in beyond[1:]:
-        mark = mark[..., None] | b
+    mark = reduce(np.logical_or.outer, beyond)
     if channel_axis is not None:
         mark = np.expand_dims(mark, channel_axis)
     mark = mark.reshape(*mark.shape, *(1,) * (out.ndim - mark.ndim))  # of vectors and matrices
@@ -156,8 +153,7 @@ def all_gaps(model: "Model") -> Array | None:
     """Which samples were missing: those that were noted, or that the kept samples know of."""
     if model.gaps is not None or not _has_gaps(model):
         return model.gaps
-    low, high = model.blended.needed
-    slab = tuple(slice(a, b) for a, b in zip(low, high))
+    slab = tuple(slice(a, b) for a, b in zip(*model.blended.needed))
     found = _of_slab(model, slab)
     whole = np.zeros((*model.shape, found.shape[-1]), bool)
     whole[slab] = found
@@ -215,15 +211,15 @@ def with_gaps(
     xp = namespace(values)
     if xp.isdtype(values.dtype, ("real floating", "complex floating")):
         fill = xp.nan
-    elif fill is None or not _holds(values.dtype, fill):
+    elif fill is None or not holds(values.dtype, fill):
         raise ValueError(
             f"{what} cannot be NaN in dtype {values.dtype}. Ask for floats, or pass {way}."
         )
     return xp.where(move(gone, values), xp.full_like(values, fill), values)
 
 
-def _holds(dtype: DType, fill: float) -> bool:
-    """Whether whole numbers of this dtype can be `fill`."""
+def holds(dtype: DType, fill: float) -> bool:
+    """Whether `fill` is among the whole numbers of a dtype."""
     kind = np.dtype(str(dtype).rsplit(".", 1)[-1])
     if kind.kind not in "iu" or not np.isfinite(fill):
         return False

@@ -24,6 +24,11 @@ Spacings = float | Sequence[float] | Mapping[str, float]
 """Distances between samples: of all axes, one by one, or by dim."""
 
 
+def is_ordered(c: Floats) -> bool:
+    """Whether coordinates rise, or fall."""
+    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
+
+
 def own_slab(domain: Domain) -> tuple[slice, ...]:
     """On each axis, the samples inside the domain."""
     first = [math.ceil(a - 1e-9) for a in domain.low]
@@ -135,34 +140,34 @@ class Coordinates:
 
     # --- grids and boxes -----------------------------------------------------------------------
 
-    def column(self, k: int, given: Array, outside: str) -> tuple[Floats, Array]:
-        """Index coordinates on axis k of what a caller gives, and which of them lie outside."""
-        c = np.atleast_1d(self.numbers(k, given))
-        one, domain = slice(k, k + 1), self.domain
-        if c.ndim != 1:
-            raise ValueError(
-                f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an array "
-                f"of shape {c.shape}."
-            )
-        only = replace(domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one])
-        with date_errors(self.labels.axes):
-            index, wrong = only.to_index(c[:, None], outside)
-        return index[:, 0], np.zeros(len(c), bool) if wrong is None else wrong
-
     def columns(self, coords: tuple[Array, ...], outside: str) -> tuple[list[Floats], list[Array]]:
         """Index coordinates of a grid on each axis, and which of them lie outside.
 
         From one array of coordinates per axis, or from one mapping by dim.
         """
-        given, d = coords, len(self.domain.axes)
+        given, domain, found, beyond = coords, self.domain, [], []
         if len(coords) == 1 and checks.is_mapping(coords[0]):
             given = tuple(self.named(coords[0]))
-        if len(given) != d:
+        if len(given) != len(domain.axes):
             raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {d}; got {len(given)}."
+                f"`grid` takes one array of coordinates per axis, {len(domain.axes)}; got "
+                f"{len(given)}."
             )
-        found = [self.column(k, c, outside) for k, c in enumerate(given)]
-        return [x for x, _ in found], [beyond for _, beyond in found]
+        for k, line in enumerate(given):
+            c, one = np.atleast_1d(self.numbers(k, line)), slice(k, k + 1)
+            if c.ndim != 1:
+                raise ValueError(
+                    f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an "
+                    f"array of shape {c.shape}."
+                )
+            axis = replace(
+                domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one]
+            )
+            with date_errors(self.labels.axes):
+                index, wrong = axis.to_index(c[:, None], outside)
+            found.append(index[:, 0])
+            beyond.append(np.zeros(len(c), bool) if wrong is None else wrong)
+        return found, beyond
 
     def positions(
         self,
@@ -179,17 +184,11 @@ class Coordinates:
         `align` a sample stands for the area around it (pictures: the window is divided into equal
         areas) or for the node it sits on (weather: old nodes remain nodes).
         """
-        said = {"shape": shape, "scale": scale, "spacing": spacing}
-        said = {name: given for name, given in said.items() if given is not None}
-        if len(said) > 1:
-            told = " and ".join(f"{given!r}" for given in said.values())
-            raise ValueError(f"say `{'` or `'.join(said)}`, not both; got {told}.")
+        checks.at_most_one(shape=shape, scale=scale, spacing=spacing)
         domain, d = self.domain, len(self.domain.axes)
         checks.choice("align", align, ("areas", "nodes"))
-        seen = self.window({} if window is None else window)
-        counts: Sequence[int | None] = (
-            [None] * d if shape is None else checks.sizes_of("shape", shape, d)
-        )
+        seen = self.window(window)
+        counts = [None] * d if shape is None else checks.sizes_of("shape", shape, d)
         scales = checks.per_axis("scale", 1.0 if scale is None else scale, d)
         apart = {} if spacing is None else self._spacings(spacing)
         out: list[Floats] = []
@@ -216,10 +215,9 @@ class Coordinates:
         """Distances between new samples by dim; one number or a sequence is for axes in space."""
         dims = self.domain.dims[:3] if self.labels.is_placed else self.domain.dims
         given: Any = spacing
-        if checks.is_mapping(given):
-            self.named({name: np.zeros(1) for name in given})  # names are known
-        else:
+        if not checks.is_mapping(given):
             given = dict(zip(dims, checks.per_axis("spacing", given, len(dims))))
+        check_names("spacing", given, self.domain.dims)
         return {name: checks.positive("spacing", h) for name, h in given.items()}
 
     def _apart(self, k: int, a: float, b: float, h: float) -> Floats:
@@ -239,11 +237,11 @@ class Coordinates:
 
         Where samples are means, what is made of them is: around all places.
         """
-        seen, found = self.window({} if window is None else window), []
+        seen, is_mean = self.window(window), self.labels.samples == "means"
+        found = []
         for axis, c, *ends in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             low, high = seen.get(axis.name, ends) if len(c) == 1 else ends
-            means = self.labels.samples == "means"
-            found.append(boxes_around(axis, c, low, high, always=means))
+            found.append(boxes_around(axis, c, low, high, always=is_mean))
         return found
 
     def cells(self, x: Sequence[Floats]) -> list[Floats | None]:
@@ -257,8 +255,7 @@ class Coordinates:
         for axis, c, low, high in zip(self.domain.axes, x, self.domain.low, self.domain.high):
             if len(c) == 1:
                 low, high = np.clip(c[0] + np.asarray([-0.5, 0.5]), low, high)
-            is_ordered = abs(np.sign(np.diff(c)).sum()) == len(c) - 1
-            found.append(boxes_around(axis, c, low, high, always=True) if is_ordered else None)
+            found.append(boxes_around(axis, c, low, high, True) if is_ordered(c) else None)
         return found
 
     def ends(
@@ -278,7 +275,7 @@ class Coordinates:
         return low, high
 
     def window(
-        self, window: Mapping[str, tuple[Coordinate, Coordinate]]
+        self, window: Mapping[str, tuple[Coordinate, Coordinate]] | None
     ) -> dict[str, tuple[float, float]]:
         """Ends of a window, by dim, as index coordinates; on periodic axes in any turn."""
         dims = self.domain.dims
@@ -315,11 +312,6 @@ class Coordinates:
             raise error("it reaches beyond the domain, {2} to {3}", *sorted(self.domain.ends(k)))
         return a, b
 
-    def edges(self, k: int, given: Array) -> Floats:
-        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
-        with date_errors(self.labels.axes):
-            return self._edges(k, given)
-
     def edges_of(self, edges: Sequence[Array]) -> list[Floats | None]:
         """Edges of boxes on each axis as index coordinates; None on axes that keep their samples.
 
@@ -332,6 +324,11 @@ class Coordinates:
         if len(given) != d:
             raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
         return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
+
+    def edges(self, k: int, given: Array) -> Floats:
+        """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
+        with date_errors(self.labels.axes):
+            return self._edges(k, given)
 
     def _edges(self, k: int, given: Array) -> Floats:
         axis, name = self.domain.axes[k], self.domain.dims[k]
@@ -346,7 +343,7 @@ class Coordinates:
             raise error("must be finite; got {}.", c[~np.isfinite(c)][0])
         steps = np.diff(c)
         if not (np.all(steps > 0) or (axis.step < 0 and np.all(steps < 0))):
-            j = int(np.argmin(steps > 0 if axis.step > 0 else steps < 0))
+            j = int(np.argmin(steps * axis.step > 0))
             raise error(
                 "must ascend (or descend where the axis does); got {} and then {}. Sort them and "
                 "drop repeated ones.",
@@ -388,12 +385,10 @@ class Coordinates:
 
     def named(self, coords: Mapping[str, Array]) -> list[Floats]:
         """Coordinates of each axis, by name or else at its samples."""
-        check_names("coords", coords, self.domain.dims)
-        every = enumerate(zip(self.domain.dims, own_coords(self.domain)))
-        return [
-            np.atleast_1d(self.numbers(k, coords[name])) if name in coords else own
-            for k, (name, own) in every
-        ]
+        dims, own = self.domain.dims, own_coords(self.domain)
+        check_names("coords", coords, dims)
+        given = {n: np.atleast_1d(self.numbers(dims.index(n), c)) for n, c in coords.items()}
+        return [given.get(name, at) for name, at in zip(dims, own)]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

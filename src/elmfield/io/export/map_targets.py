@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -22,6 +22,7 @@ from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
 from elmfield.io.conventions import map_axes
+from elmfield.io.gridded import transform_of
 
 EARTH = "EPSG:4326"
 """Latitudes and longitudes in degrees."""
@@ -56,15 +57,13 @@ class Transformation:
         a, b = (np.where(np.isfinite(c), c, np.nan) for c in found)
         return a, b
 
-    def bounds(self, west: float, south: float, east: float, north: float) -> Bounds:
+    def bounds(self, *box: float) -> Bounds:
         """A box around what a box becomes."""
-        box = west, south, east, north
         if _is_safe():
-            found = self._by_pyproj().transform_bounds(*box, densify_pts=81)
+            found: Bounds = self._by_pyproj().transform_bounds(*box, densify_pts=81)
         else:
             found = self._rasterio().transform_bounds(*self._systems(), *box, densify_pts=81)
-        a, b, c, d = map(float, found)
-        return a, b, c, d
+        return found
 
     def _systems(self) -> tuple[Any, Any]:
         return _parse(self.start), _parse(self.end)
@@ -96,6 +95,7 @@ def from_cf(attrs: Attrs) -> str | None:
     return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
 
 
+@lru_cache(maxsize=16)  # two thirds of the time of a map: 90 000 places, there and back
 def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     """A box around what latitudes and longitudes all around the Earth become in another system.
 
@@ -104,7 +104,11 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     """
     _, south, _, north = box
     there, back = Transformation(start, end), Transformation(end, start)
-    middle = _middle_longitude(end)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what such a text leaves out
+        told = _parse(end).to_dict()
+    # A projection's ends are opposite to its middle.
+    middle = float(told.get("lon_0", 0.0)) if isinstance(told, Mapping) else 0.0
     around = middle + np.linspace(-180 + 1e-9, 180 - 1e-9, 721)
     lon, lat = (c.reshape(-1) for c in np.meshgrid(around, np.linspace(south, north, 361)))
     for used in (None, getattr(_parse(end), "area_of_use", None)):
@@ -122,14 +126,6 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
         if good.any() and max(float(np.abs(c).max()) for c in found) < LARGEST_MAP_METRES:
             return found[0].min(), found[1].min(), found[0].max(), found[1].max()
     return None
-
-
-def _middle_longitude(crs: str) -> float:
-    """The longitude in the middle of a projection, which its ends are opposite to."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what such a text leaves out
-        told = _parse(crs).to_dict()
-    return float(told.get("lon_0", 0.0)) if isinstance(told, Mapping) else 0.0
 
 
 def same_system(one: str, other: str) -> bool:
@@ -201,6 +197,8 @@ class Projected:
         Gives the corners of the cells around them, (len(y), len(x), v, 2).
     faces : str or None
         The dim of an unstructured mesh, whose faces are the only row.
+    is_even : bool
+        Whether y and x are coordinates on the field's own two axes.
     """
 
     crs: str | None
@@ -210,6 +208,7 @@ class Projected:
     points: Floats = field(repr=False)
     cells: Callable[[], Floats] = field(repr=False)
     faces: str | None = None
+    is_even: bool = False
 
 
 def curvilinear(
@@ -241,7 +240,7 @@ def even(of: Field, axes: Mapping[str, Floats], edges: Mapping[str, Floats]) -> 
         rows = np.clip(rows, -90, 90)
     points = np.stack(np.meshgrid(y, x, indexing="ij"), axis=-1)
     cells = partial(projected_cells, rows, columns, lambda *xy: xy)
-    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells)
+    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells, is_even=True)
 
 
 def own_crs(of: Field) -> str:
@@ -283,28 +282,24 @@ def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
 
 def reprojected(labels: Labels, grid: Projected) -> Labels:
     """Labels of a map in another system, as GeoTIFF and CF have them."""
-    y, x = grid.y, grid.x
-    hy = float(y[1] - y[0]) if len(y) > 1 else -1.0
-    hx = float(x[1] - x[0]) if len(x) > 1 else 1.0
     axes = {k: v for k, v in labels.axes.items() if k not in grid.plane}
     for name in ("y", "x"):
         told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
         axes[name] = AxisLabels(attrs=told)
     coords = labels.coords_off(grid.plane)
+    points, dims = grid.points, ["y", "x"]
+    if grid.faces is not None:
+        points, dims = points[0], [grid.faces]
     for k, name in enumerate(grid.plane):
         if name not in ("y", "x"):
-            at, dims = grid.points[..., k], ["y", "x"]
-            if grid.faces is not None:
-                at, dims = at[0], [grid.faces]
             about = labels.axis(name).attrs
-            coords[name] = CoordinateLabels(dims=dims, values=at, attrs=about)
+            coords[name] = CoordinateLabels(dims=dims, values=points[..., k], attrs=about)
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
     attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
-    corners = [hx, 0.0, float(x[0]) - hx / 2, 0.0, hy, float(y[0]) - hy / 2]
     labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
-    return replace(labels, crs=grid.crs, transform=corners)
+    return replace(labels, crs=grid.crs, transform=transform_of(grid.y, grid.x))
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -329,12 +324,9 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     if turn is not None:
         for axis in (0, 1):
             p[..., 1] = np.unwrap(p[..., 1], period=turn, axis=axis)
-    for axis in (0, 1):
-        n = p.shape[axis]
-        first, second, last, before = (
-            np.take(p, [k], axis=axis) for k in (0, min(1, n - 1), -1, -min(2, n))
-        )
-        p = np.concatenate([2 * first - second, p, 2 * last - before], axis=axis)
+    beyond = [(1, 1) if n > 1 else (0, 0) for n in p.shape[:2]]
+    p = np.pad(p, [*beyond, (0, 0)], mode="reflect", reflect_type="odd")  # straight on
+    p = np.pad(p, [(1 - a, 1 - a) for a, _ in beyond] + [(0, 0)], mode="edge")
     corners = (p[:-1, :-1] + p[1:, :-1] + p[:-1, 1:] + p[1:, 1:]) / 4
     around = corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]
     return np.stack(around, axis=2)

@@ -1,14 +1,14 @@
 """OutputGrid: where values of a field are wanted, in any of the ways callers say it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.checks import choice, is_number, is_path, is_whole
+from elmfield._array.checks import at_most_one, choice, is_path, per_axis, positive, sizes_of
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.domain.axis import cell_borders
 from elmfield.domain.sphere import is_latitude, is_longitude
@@ -22,7 +22,7 @@ from elmfield.io.files import check_exists, format_of, is_model, path_of, read
 from elmfield.io.formats.media import Rate, own_rate, rate_in
 from elmfield.io.formats.medical import LPS_TO_RAS, from_image
 from elmfield.io.gridded import Gridded
-from elmfield.io.inputs import is_dataarray, is_dataset
+from elmfield.io.inputs import is_xarray
 
 PerAxis = float | Sequence[float]
 """One number for all axes, or one for each."""
@@ -90,8 +90,7 @@ class OutputGrid:
         also = self.named("scale", "window", *(() if self.affine is not None else ("shape",)))
         if len(own) > 1 or (own and also):
             raise ValueError(f"say `{own[0]}` or `{[*own[1:], *also][0]}`, not both.")
-        if len(given := self.named("like", "step", "grid")) > 1:
-            raise ValueError(f"say one of `like`, `step` and `grid`; got {' and '.join(given)}.")
+        at_most_one(like=self.like, step=self.step, grid=self.grid)
 
     def named(self, *names: str) -> list[str]:
         """Which of some parameters were given."""
@@ -115,10 +114,7 @@ class OutputGrid:
             return None
         if self.shape is None:
             return own_rate(of, 0) * rate_in(float(np.ravel(np.asarray(self.scale))[0]))
-        n = np.reshape(self.shape, -1)
-        if n.size != 1 or int(n[0]) != n[0] or n[0] < 1:
-            raise ValueError(f"`shape` must be one whole number of at least 1; got {self.shape!r}.")
-        return own_rate(of, 0) * Fraction(int(n[0]), of.shape[0])
+        return own_rate(of, 0) * Fraction(sizes_of("shape", self.shape, 1)[0], of.shape[0])
 
     def in_world(self, of: Field) -> tuple[Floats, tuple[int, ...]] | None:
         """Affine and shape of a grid in world space, if a scan is wanted on one."""
@@ -129,17 +125,15 @@ class OutputGrid:
             if self.shape is None:
                 raise ValueError("an `affine` needs the `shape` of the new grid.")
             return checked_affine(self.affine), tuple(np.atleast_1d(self.shape))
-        if self.like is None or not of.labels.is_placed:
-            return None
-        other = coordinates_of(self.like)
-        if not other.labels.is_placed:
+        is_placed = self.like is not None and of.labels.is_placed
+        if not is_placed or not (other := coordinates_of(self.like)).labels.is_placed:
             return None
         affine = affine_of(other.labels, 3)
         if other.labels.space != of.labels.space:
             affine = LPS_TO_RAS @ affine
         return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
 
-    def target(self, of: Field) -> "TargetGrid | None":
+    def target(self, of: Field) -> "TargetGrid | maps.Projected | None":
         """Coordinates on the field's axes, or points in another system; None at other samples."""
         if not self.is_target:
             return None
@@ -166,13 +160,10 @@ class TargetGrid:
         GridCoordinates on some of the field's axes, by dim; the others keep their samples.
     edges : mapping
         Borders of the cells around these, where they are known; else midway.
-    projected : Projected or None
-        Points of another system, on two axes of the field.
     """
 
     axes: Mapping[str, Floats] = field(default_factory=dict)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    projected: maps.Projected | None = None
 
 
 # --- by step or count -----------------------------------------------------------------------------
@@ -186,17 +177,18 @@ def ends_of(of: Field, k: int) -> tuple[float, float]:
     return float(first), float(last)
 
 
-def _per_axis(name: str, given: Array, n: int, good: Callable[[object], bool]) -> list[float]:
-    listed = [given] * n if np.ndim(given) == 0 else list(given)
-    if len(listed) != n or not all(good(v) and v > 0 for v in listed):
-        raise ValueError(f"`{name}` must be one positive number, or {n}; got {given!r}.")
-    return listed
+def _steps(step: PerAxis, n: int) -> list[float]:
+    return [positive("step", h) for h in per_axis("step", step, n)]
+
+
+def _counts(grid: Any, n: int) -> tuple[int, ...]:
+    return sizes_of("grid", [grid] * n if np.ndim(grid) == 0 else grid, n)
 
 
 def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str, Floats]:
     """Coordinates so far apart: from the first sample on, or areas from where the domain begins."""
     found, half = {}, 0.5 if align == "areas" else 0.0
-    for k, h in zip(plane, _per_axis("step", step, len(plane), is_number)):
+    for k, h in zip(plane, _steps(step, len(plane))):
         axis = of.domain.axes[k]
         first, last = ends_of(of, k)
         if align == "nodes":  # the outermost samples inside the domain
@@ -223,13 +215,14 @@ def _by_step(of: Field, plane: list[int], step: PerAxis, align: str) -> dict[str
 def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[str, Floats]:
     """So many equal cells of the domain; those of a whole circle begin around its first sample."""
     found = {}
-    for k, n in zip(plane, _per_axis("grid", grid, len(plane), is_whole)):
+    for k, n in zip(plane, _counts(grid, len(plane))):
         axis, (first, last) = of.domain.axes[k], ends_of(of, k)
         if axis.period is not None and of.domain.goes_round(k):
-            turn = math.copysign(axis.period, axis.step)
-            found[axis.name] = axis.origin + turn * np.arange(int(n)) / int(n)
+            found[axis.name] = (
+                axis.origin + math.copysign(axis.period, axis.step) * np.arange(n) / n
+            )
         else:
-            found[axis.name] = first + (np.arange(int(n)) + 0.5) * (last - first) / int(n)
+            found[axis.name] = first + (np.arange(n) + 0.5) * (last - first) / n
     return found
 
 
@@ -269,7 +262,7 @@ def coordinates_of(like: Array) -> GridCoordinates:
         return GridCoordinates(at, like.labels, cells)
     if isinstance(like, Gridded):
         return GridCoordinates(like.coords, like.labels)
-    if is_dataarray(like) or is_dataset(like):
+    if is_xarray(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
         return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})
@@ -286,13 +279,9 @@ def _of_dataset(like: Array) -> GridCoordinates:
                      (mesh.middles, mesh.corners))  # fmt: skip
         return GridCoordinates(at, edges=cells, faces=mesh.dims["face"])
     bounds, named = bounds_of(like)
-    found = {
-        str(name): c
-        for name, c in like.coords.items()
-        if name not in named
-        and c.dtype.kind in "iuf"
-        and (c.ndim == 2 or (c.ndim == 1 and name in like.dims))
-    }
+    numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
+    placed = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
+    found = {n: c for n, c in placed.items() if n not in named}
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
@@ -306,7 +295,7 @@ def _cells_of(c: Array, given: Array) -> Floats:
     return corners_of(str(c.name), c.shape, given)
 
 
-def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
+def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | maps.Projected:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs or asked
     if asked is not None and crs is not None and not maps.same_system(asked, crs):
@@ -316,11 +305,10 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     names = {name: name for name in given.coords if name in own}
     for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
         alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
-        if len(alike) == 1:
-            names[alike[0]] = own[k]
+        names |= {n: own[k] for n in alike if len(alike) == 1}
     if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
         if not maps.same_system(crs, maps.own_crs(of)):
-            return TargetGrid(projected=maps.projected(of, crs, *(given.coords[n] for n in pair)))
+            return maps.projected(of, crs, *(given.coords[n] for n in pair))
         names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
         raise ValueError(
@@ -330,7 +318,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
     flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
     edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
     if any(c.ndim == 2 for c in flat.values()):
-        return TargetGrid(projected=maps.curvilinear(of, flat, edges, given.faces))
+        return maps.curvilinear(of, flat, edges, given.faces)
     return TargetGrid(axes=flat, edges=edges)
 
 
@@ -339,7 +327,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid:
 
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
-) -> TargetGrid:
+) -> maps.Projected:
     """An even grid over the field's domain in another system."""
     there = maps.Transformation(maps.own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
@@ -348,13 +336,13 @@ def _projected_grid(
     else:
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
-    if not np.isfinite([west, south, east, north]).all():
+    if not np.isfinite(box).all():
         raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
     wide, high = east - west, north - south
     if grid is not None:
-        ny, nx = (int(n) for n in _per_axis("grid", grid, 2, is_whole))
+        ny, nx = _counts(grid, 2)
     elif step is not None:
-        hy, hx = _per_axis("step", step, 2, is_number)
+        hy, hx = _steps(step, 2)
         ny, nx = max(1, math.ceil(high / hy - 1e-6)), max(1, math.ceil(wide / hx - 1e-6))
         north, east = south + ny * hy, west + nx * hx
     else:  # about as many places as samples
@@ -363,4 +351,4 @@ def _projected_grid(
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return TargetGrid(projected=maps.projected(of, crs, y, x))
+    return maps.projected(of, crs, y, x)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,7 +24,7 @@ from elmfield.field.blend.means import averaged, over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
-from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.coordinates.parse import is_ordered, own_samples
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
@@ -32,7 +34,7 @@ from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import Projected, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
-from elmfield.io.gridded import Gridded
+from elmfield.io.gridded import Gridded, step_of
 
 MAX_VALUES = 1 << 33
 """Numbers that are made at once."""
@@ -80,15 +82,9 @@ class Rendering:
         if (own := grid.named("rate", "spacing", "affine")) and self.quantity != "value":
             raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
         if (rate := grid.rate_for(self.field)) is not None:
-            found = self.at_rate(rate)
-        elif (world := grid.in_world(self.field)) is not None:
-            found = self._in_world(*world)
-        else:
-            return self._on_axes_or_map(grid)
-        self.progress("render", 1, 1)
-        return found
-
-    def _on_axes_or_map(self, grid: OutputGrid) -> Gridded:
+            return self.at_rate(rate)
+        if (world := grid.in_world(self.field)) is not None:
+            return self._in_world(*world)
         if tail_of(self.quantity, len(self.field.shape)):
             raise ValueError(
                 f"a file has one number for each sample and channel, and a {self.quantity} has "
@@ -99,10 +95,9 @@ class Rendering:
         if grid.is_target and window:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
-        if grid.is_target and isinstance(self.field, Curvilinear):
-            frame = self.field.frame
-            return self._off_mesh(frame, grid.target(frame) or TargetGrid())
-        target, axes = grid.target(self.field), self.field.domain.axes
+        target, axes = grid.target(self._frame), self.field.domain.axes
+        if isinstance(self.field, Curvilinear) and isinstance(target, TargetGrid):
+            target = even(self.field.frame, target.axes, target.edges)
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
@@ -119,6 +114,11 @@ class Rendering:
         count = math.prod(len(c) for c in x) * max(1, self.field.model.n_channels)
         if count > MAX_VALUES:
             raise ValueError(f"{count} values do not fit in memory; ask for windows of them.")
+
+    @property
+    def _listed(self) -> dict[str, Floats]:
+        """Coordinates of the samples, of axes that do not only count."""
+        return {a.name: a.coords for a in self.field.domain.axes if a.coords is not None}
 
     def _gridded(self, values: Array, coords: Mapping[str, Floats], labels: Labels) -> Gridded:
         """Values on the field's own axes."""
@@ -142,62 +142,59 @@ class Rendering:
     # --- the samples' own grid, finer or coarser -----------------------------------------------
 
     def _at_places(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Gridded:
-        """The quantity on the grid of index coordinates `x`, or its means over `boxes`."""
+        """The quantity on the grid of index coordinates `x`, or its means over `boxes`.
+
+        At samples values are these, as they were given.
+        """
         self._check_size(x)
-        labels, axes = self.field.labels, self.field.domain.axes
+        labels, model, dtype = self.field.labels, self.field.model, self.dtype
+        axes, at = model.domain.axes, model.coordinates.in_turn(x)
         if not all(np.array_equal(c, np.arange(a.size)) for a, c in zip(axes, x)):
             labels = _moved(labels, self.field.domain.dims, x)
-        coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
-        values = self._values_at(self.field.model.coordinates.in_turn(x), boxes)
-        return self._gridded(values, coords, self._labels(labels))
-
-    def _values_at(self, x: Sequence[Floats], boxes: Sequence[Floats | None]) -> Array:
-        """The quantity, on the host; at samples, these as they were given."""
-        model, dtype = self.field.model, self.dtype
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(model, self.missing)
-        gaps = shows_gaps(model, self.missing)
-        is_mean = self.field.labels.samples == "means"
+        gaps, is_mean = shows_gaps(model, self.missing), labels.samples == "means"
         own_boxes = (
             b is None or (is_mean and np.array_equal(b, np.append(c, c[-1] + 1) - 0.5))
-            for c, b in zip(x, boxes)
+            for c, b in zip(at, boxes)
         )
-        if self.quantity == "value" and all(map(_is_whole, x)) and all(own_boxes):
+        if self.quantity == "value" and all(map(_is_whole, at)) and all(own_boxes):
             kind = self.field.dtype if dtype is None else dtype
-            found = at_samples(model, [c.astype(np.int64) for c in x], kind, gaps=gaps)
+            found = at_samples(model, [c.astype(np.int64) for c in at], kind, gaps=gaps)
             self.progress("render", len(x[0]), len(x[0]))
         else:
-            found = gridded(
-                model, x, dtype, self.quantity, gaps=gaps, boxes=boxes, progress=self.progress
-            )
-        return to_numpy(found)
+            how: Any = {"gaps": gaps, "boxes": boxes, "progress": self.progress}
+            found = gridded(model, at, dtype, self.quantity, **how)
+        coords = {a.name: coordinates_at(a, c) for a, c in zip(axes, x) if a.coords is not None}
+        return self._gridded(to_numpy(found), coords, self._labels(labels))
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: TargetGrid) -> Gridded:
+    def on_target(self, target: TargetGrid | Projected) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
-        if self.mean and isinstance(self.field, FaceField):
-            return self._off_mesh(self.field, target)
-        if target.projected is not None:
-            found = self._on_map(target.projected)
+        if isinstance(target, TargetGrid) and self.mean and isinstance(self.field, FaceField):
+            target = even(self.field, target.axes, target.edges)
+        if isinstance(target, Projected):
+            found = self._on_map(target)
         else:
             dims = self.field.domain.dims
-            at = [
-                np.asarray(target.axes[name]) if name in target.axes else self._own(k)
-                for k, name in enumerate(dims)
-            ]
+            at = [np.asarray(target.axes.get(n, self._own(k))) for k, n in enumerate(dims)]
             self._check_size(at)
-            if self.mean or (self._is_mean and all(map(_is_ordered, target.axes.values()))):
+            if self.mean or (self._is_mean and all(map(is_ordered, target.axes.values()))):
                 values = self._means(target, at)
             else:
-                values = self.field.grid(
-                    *at, quantity=self.quantity, outside="nan", missing=self.missing
-                )
+                how: Any = {"quantity": self.quantity, "missing": self.missing}
+                values = self.field.grid(*at, **how, outside="nan")
             index = [a.along(c) for a, c in zip(self.field.domain.axes, at)]
             labels = _moved(self.field.labels, dims, index)
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
         self.progress("render", 1, 1)
         return self._finish(found)
+
+    @property
+    def _frame(self) -> Field:
+        """The field, on whose axes targets lie; of one on a mesh, that on its coordinates."""
+        return self.field.frame if isinstance(self.field, Curvilinear) else self.field
 
     @property
     def _is_mean(self) -> bool:
@@ -275,28 +272,28 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _off_mesh(self, frame: Field, target: TargetGrid) -> Gridded:
-        """The quantity of a field on a mesh, with `frame` around it, on another grid."""
-        if target.projected is not None:
-            return self._finish(self._on_map(target.projected, frame))
-        there = even(frame, target.axes, target.edges)
-        found, (a, b) = self._on_map(there, frame), there.plane
-        coords = {name: c for name, c in found.coords.items() if name in found.dims[:-2]}
-        named = replace(found, dims=(*found.dims[:-2], a, b), labels=frame.labels)
-        return self._finish(replace(named, coords={**coords, a: there.y, b: there.x}))
+    def _on_map(self, grid: Projected) -> Gridded:
+        """The quantity at points of another system: y and x in place of the field's two axes.
 
-    def _on_map(self, grid: Projected, frame: Field | None = None) -> Gridded:
-        """The quantity at points of another system: y and x in place of the field's two axes."""
-        frame = frame or self.field
+        Values have the field's other axes first, and channels last.
+        """
+        frame = self._frame
         dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
         others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
         if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:
-            values = self._points_on_map(grid, plane, others, dims)
-        kept = {} if grid.crs is None else {"y": grid.y, "x": grid.x}
-        ends: tuple[str, ...] = ("y", "x")
+            parts, points = [], np.empty((*grid.points.shape[:2], len(dims)))
+            points[..., plane] = grid.points
+            for at in product(*others.values()):
+                points[..., [dims.index(name) for name in others]] = at
+                found = self.field._query(self.quantity, points, "nan", self.missing)
+                parts.append(to_numpy(found))
+            values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
+        labels = frame.labels if grid.is_even else reprojected(frame.labels, grid)
+        ends: tuple[str, ...] = grid.plane if grid.is_even else ("y", "x")
+        kept = dict(zip(ends, (grid.y, grid.x))) if grid.is_even or grid.crs else {}
         if grid.faces is not None:
             values, ends = np.squeeze(values, axis=len(others)), (grid.faces,)
         return Gridded(
@@ -305,7 +302,7 @@ class Rendering:
             dims=(*others, *ends),
             coords={**others, **kept},
             channel_axis=channel,
-            labels=reprojected(frame.labels, grid),
+            labels=labels,
         )
 
     def _means_on_map(self, grid: Projected, n_others: int) -> Array:
@@ -329,20 +326,6 @@ class Rendering:
         whole[seen] = found
         return np.moveaxis(whole, (0, 1), (n_others, n_others + 1))
 
-    def _points_on_map(
-        self, grid: Projected, plane: list[int], others: Mapping[str, Floats], dims: Sequence[str]
-    ) -> Array:
-        """The quantity at the places of a map, the field's other axes first and channels last."""
-        parts = []
-        for index in np.ndindex(*map(len, others.values())):
-            points = np.empty((*grid.points.shape[:2], len(dims)))
-            points[..., plane] = grid.points
-            for name, i in zip(others, index):
-                points[..., dims.index(name)] = others[name][i]
-            found = self.field._query(self.quantity, points, "nan", self.missing)
-            parts.append(to_numpy(found))
-        return np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
-
     # --- scans, sound and video ----------------------------------------------------------------
 
     def _in_world(self, affine: Floats, shape: tuple[int, ...]) -> Gridded:
@@ -354,11 +337,10 @@ class Rendering:
         dtype = whole_dtype(field.model, self.missing) if dtype is None else dtype
         if dtype is not None and np.dtype(dtype).kind in "biu":
             fill = float(np.min(to_numpy(field.samples(missing="fill"))))
-        values = field.world.reslice(
-            affine, shape, dtype=dtype, antialias=self.antialias, fill=fill, missing=self.missing
-        )
-        dims = field.domain.dims
-        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        how: Any = {"antialias": self.antialias, "fill": fill, "missing": self.missing}
+        values = field.world.reslice(affine, shape, dtype=dtype, **how)
+        self.progress("render", 1, 1)
+        dims, coords = field.domain.dims, self._listed
         for name, n, s in zip(dims, shape, spacing_of(affine)):
             coords[name] = np.arange(n, dtype=np.float64) * s
         kept = field.labels.coords_off(dims[:3])
@@ -390,7 +372,8 @@ class Rendering:
         if m > 1:
             values = decimate(values, m, 0 if field.model.channel_axis in (None, 1) else 1)
         dtype = whole_dtype(field.model, self.missing) if self.dtype is None else self.dtype
-        coords = {a.name: a.coords for a in field.domain.axes if a.coords is not None}
+        self.progress("render", 1, 1)
+        coords = self._listed
         start = float(field.domain.axes[k].from_index(np.zeros(1))[0])
         coords[field.domain.dims[k]] = start + times(count, new)
         labels = replace(field.labels, rate=noted_rate(new))
@@ -403,11 +386,6 @@ def coordinates_at(axis: Axis, at: Floats) -> Floats:
     return axis.from_index(at) if given is None else given[at.astype(int)]
 
 
-def _is_ordered(c: Floats) -> bool:
-    """Whether coordinates rise, or fall."""
-    return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
-
-
 def _is_whole(at: Floats) -> bool:
     """Whether index coordinates are numbers of samples."""
     return bool(np.array_equal(at, np.round(at)))
@@ -416,7 +394,7 @@ def _is_whole(at: Floats) -> bool:
 def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
     """Labels of values that are not at the samples of the field."""
     start = [float(c[0]) for c in at]
-    step = [float((c[-1] - c[0]) / (len(c) - 1)) if len(c) > 1 else 1.0 for c in at]
+    step = [step_of(c) if len(c) > 1 else 1.0 for c in at]
     base = labels.grid
     if base is not None:  # the field itself came from part of a file
         start = [a + s * b for a, s, b in zip(base.start, base.step, start)]

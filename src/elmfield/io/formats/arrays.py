@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.typing import Array, DType
-from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
 from elmfield.io.gridded import Gridded
 
@@ -88,13 +88,12 @@ def _read_npz(path: Path, variable: str | None) -> Gridded:
     values = numeric[name]
     # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
     # samples lie.
-    lines = [(k, v) for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)]
-    if [len(v) for _, v in lines] == list(values.shape):
-        names = tuple(k for k, _ in lines)
-        at = {k: np.asarray(v, np.float64) for k, v in lines}
-        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines}
+    lines = {k: v for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)}
+    if [len(v) for v in lines.values()] == list(values.shape):
+        at = {k: np.asarray(v, np.float64) for k, v in lines.items()}
+        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines.items()}
         labels = Labels(name=name, axes=axes, align="nodes")
-        return Gridded(values=values, dims=names, coords=at, labels=labels)
+        return Gridded(values=values, dims=tuple(lines), coords=at, labels=labels)
     return _from_array(values, name)
 
 
@@ -119,10 +118,9 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
     else:
         from scipy.io import loadmat
 
-        found = loadmat(path)
-        arrays = {k: v for k, v in found.items() if isinstance(v, np.ndarray) and v.size > 1}
-        shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc"}
-        values = arrays[name := choose(path, shapes, variable)]
+        found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray)}
+        shapes = {k: v.shape for k, v in found.items() if v.dtype.kind in "biufc" and v.size > 1}
+        values = found[name := choose(path, shapes, variable)]
     return _from_array(np.ascontiguousarray(values), name)
 
 
@@ -138,13 +136,10 @@ def _read_cfl(path: Path) -> Gridded:
         raise ValueError(f"it holds {values.size} numbers; its header says {shape}")
     while len(shape) > 1 and shape[-1] == 1:
         shape = shape[:-1]
-    values, n = np.ascontiguousarray(values.reshape(shape, order="F")), len(shape)
+    n = len(shape)
     names = (*BART, *(f"axis{k}" for k in range(len(BART), n)))[:n]
-    if n <= COIL:
-        return Gridded(values=values, dims=names)
-    labels = Labels(channels=ChannelLabels(name=names[COIL]))
-    dims = names[:COIL] + names[COIL + 1 :]
-    return Gridded(values=values, dims=dims, channel_axis=COIL, labels=labels)
+    made = Gridded(values=np.ascontiguousarray(values.reshape(shape, order="F")), dims=names)
+    return made if n <= COIL else made.with_channels(COIL)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -159,16 +154,16 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(values.astype("<c8").tobytes(order="F"))
         return
     name = samples.labels.name or "values"
-    lines = {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
+    arrays: dict[str, Any] = {name: values}
+    arrays |= {n: samples.coords[n] for n in samples.dims if n in samples.coords and n != name}
     if suffix == ".npz":
-        arrays: dict[str, Any] = {name: values, **lines}
         np.savez_compressed(path, **arrays)
     else:
         from scipy.io import savemat
 
         if values.nbytes >= 2**31:
             raise ValueError(f"{path.name}: MATLAB 5 files end at 2 GB; write a .npy file instead.")
-        savemat(path, {name: values, **lines}, do_compression=True)
+        savemat(path, arrays, do_compression=True)
 
 
 # --- arrays that are read slab by slab ------------------------------------------------------------
@@ -225,14 +220,9 @@ class Lazy:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
-        """Numbers in all."""
-        return math.prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all numbers."""
-        return self.size * int(np.dtype(self.dtype).itemsize)
+        return math.prod(self.shape) * int(np.dtype(self.dtype).itemsize)
 
     def __getitem__(self, key: Any) -> "Lazy":
         """A part of it, of slices and numbers; nothing is read."""
@@ -247,14 +237,13 @@ class Lazy:
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> Array:
         """The numbers."""
-        slab, turn = [], []
-        for p in self._part:
-            one = range(p, p + 1) if isinstance(p, int) else p
-            up = one if one.step > 0 else one[::-1]
-            slab.append(slice(up.start, up.stop, up.step))
-            turn.append(0 if isinstance(p, int) else slice(None, None, 1 if one.step > 0 else -1))
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
+        slab, turn = list[slice](), list[int | slice]()
+        for p in self._part:
+            up = range(p, p + 1) if isinstance(p, int) else p if p.step > 0 else p[::-1]
+            slab.append(slice(up.start, up.stop, up.step))
+            turn.append(0 if isinstance(p, int) else slice(None, None, 1 if p.step > 0 else -1))
         found = np.asarray(self.read(tuple(slab)))[tuple(turn)]
         return found.astype(self.dtype if dtype is None else dtype, copy=False)
 
@@ -317,21 +306,21 @@ def _observation(
 
     kind, along, known = key
 
-    def columns(names: Sequence[str]) -> np.ndarray:
+    def columns(*names: str) -> np.ndarray:
         if missing := [n for n in names if n not in rows[0]]:
             raise ValueError(f"{path.name}: rows of kind {kind!r} need the column {missing[0]!r}.")
         return np.array([[_number(path, row[n] or "") for n in names] for row in rows])
 
-    y = columns(["value"])[:, 0]
-    noise = None if known == "unknown" else columns(["noise"])[:, 0]
+    y = columns("value")[:, 0]
+    noise = None if known == "unknown" else columns("noise")[:, 0]
     if kind == "mean":
-        low, high = (columns([f"{a}_{end}" for a in axes]) for end in ("low", "high"))
+        low, high = (columns(*(f"{a}_{end}" for a in axes)) for end in ("low", "high"))
         return ob.means(low, high, y, noise=noise)
     if kind == "value":
-        return ob.values(columns(axes), y, noise=noise)
+        return ob.values(columns(*axes), y, noise=noise)
     if kind != "slope" or along not in axes:
         raise ValueError(
             f"{path.name}: `kind` must be value, slope or mean, and a slope says `along` which of "
             f"{list(axes)}; got {kind!r} along {along!r}."
         )
-    return ob.derivatives(columns(axes), y, order=[int(a == along) for a in axes], noise=noise)
+    return ob.derivatives(columns(*axes), y, order=[int(a == along) for a in axes], noise=noise)

@@ -7,19 +7,20 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.typing import Floats
-from elmfield.field.adapters.labelled_arrays import split_variables
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.io.conventions import bounds_of
-from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.files import format_of, need, reading
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
-from elmfield.io.inputs import from_dataarray, to_dataarray
+from elmfield.io.inputs import from_dataarray, to_xarray
 from elmfield.io.model.metadata import keepable
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 Keys = list[tuple[str, str | float]]
 """What ecCodes is told of a message, in this order."""
 
-GRIB = (".grib", ".grib2", ".grb", ".grb2")
+PACKED = {"scale_factor", "add_offset"}
+"""What an encoding has where numbers were stored as others."""
 
 
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
@@ -36,7 +38,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
     `lazily` the file stays open, and its chunks or messages are read as they are needed.
     """
-    kind = _kind(path)
+    kind = format_of(path).name
     with reading(path, kind):
         found = _open(path)
         with ExitStack() as stack:
@@ -49,35 +51,16 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         da.encoding["chunksizes"] = (*(1,) * (da.ndim - 2), *da.shape[-2:])  # messages
         return from_dataarray(da, lazily=lazily)
     made = from_dataarray(da, lazily=lazily, bounds=cells)
-    return _with_header(made, da, keepable(found[0].attrs))
-
-
-def _with_header(samples: Gridded, da: "xr.DataArray", said: Attrs) -> Gridded:
-    """The same, with what the file says, and how it packs its numbers."""
-    labels = replace(samples.labels, file_attrs=said)
-    packed = {k: da.encoding[k] for k in ("scale_factor", "add_offset") if k in da.encoding}
-    stored, fill = da.encoding.get("dtype"), da.encoding.get("_FillValue")
-    if packed:
-        labels = replace(labels, header={"packed": packed, "stored": str(stored or "")})
-    elif fill is not None and np.dtype(stored).kind in "iuf" and np.isfinite(fill):
-        fill = fill.item() if isinstance(fill, np.generic) else fill
-        is_whole = np.dtype(stored).kind in "iu" and da.dtype.kind == "f"
-        labels = replace(labels, fill_value=fill, dtype=np.dtype(stored).name if is_whole else None)
-    return replace(samples, labels=labels)
-
-
-def _kind(path: Path) -> str:
-    suffix = suffix_of(path)
-    return "GRIB" if suffix in GRIB else "Zarr" if suffix == ".zarr" else "NetCDF"
+    labels, stored = made.labels, np.dtype(da.encoding.get("dtype", da.dtype))
+    if labels.fill_value is not None and stored.kind in "iu" and not PACKED & set(da.encoding):
+        labels = replace(labels, dtype=stored.name)  # whole numbers, which have a gap among them
+    return replace(made, labels=replace(labels, file_attrs=keepable(found[0].attrs)))
 
 
 def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
-    kind = _kind(path)
-    if kind == "Zarr":
-        need("zarr", "xarray", "reading Zarr stores")
-        return [xarray.open_zarr(path, chunks=None, consolidated=None)]
+    kind = format_of(path).name
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
@@ -88,8 +71,11 @@ def _open(path: Path) -> "list[xr.Dataset]":
         if not found:
             raise ValueError("it has no messages")
         return found
+    engine = "zarr" if kind == "Zarr" else None
+    if engine is not None:
+        need("zarr", "xarray", "reading Zarr stores")
     try:
-        return [xarray.open_dataset(path, decode_timedelta=True)]
+        return [xarray.open_dataset(path, engine=engine, decode_timedelta=True)]
     except ValueError as error:
         if "engine" not in str(error) and "backend" not in str(error):
             raise
@@ -108,73 +94,57 @@ def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "x
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a variable with its coordinates and attributes."""
     xarray = need("xarray", "xarray", f"writing {path.name}")
-    suffix = suffix_of(path)
-    if suffix in GRIB:
+    kind = format_of(path).name
+    if kind == "GRIB":
         _write_grib(samples, path)
         return
     name = samples.labels.name or "field"
     if name in samples.dims:
         name += "_values"
-    told = split_variables(to_dataarray(samples), samples.labels)
+    told = to_xarray(samples)
     ds: Any = told if isinstance(told, xarray.Dataset) else told.to_dataset(name=name)
-    ds.attrs = _file_attrs(samples)
+    from elmfield import __version__
+
+    said = dict(samples.labels.file_attrs)
+    line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} written by elmfield {__version__}"
+    history = "\n".join(t for t in (line, str(said.get("history", ""))) if t)
+    ds.attrs = {"Conventions": "CF-1.8", **said, "history": history}
     for v in ds.variables.values():  # what no file can hold as an attribute; gaps are said below
         v.attrs.pop("_FillValue", None)
-        v.attrs = {k: a for k, a in v.attrs.items() if a is not None and not isinstance(a, dict)}
-        for k, a in v.attrs.items():
-            v.attrs[k] = int(a) if isinstance(a, bool) else a
-    fill = samples.labels.fill_value
-    kind = samples.values.dtype
-    if suffix == ".zarr":
+        v.attrs = {
+            k: int(a) if isinstance(a, bool) else a
+            for k, a in v.attrs.items()
+            if a is not None and not isinstance(a, dict)
+        }
+    encoding: dict[str, Any] = {}
+    if (fill := samples.labels.fill_value) is not None:  # and the dtype that a file had
+        own = np.dtype(samples.labels.dtype or samples.values.dtype.name)
+        encoding = {"_FillValue": own.type(fill), "dtype": own.name}
+    if kind == "Zarr":
         need("zarr", "xarray", "writing Zarr stores")
-        own = {} if fill is None else _encoding(samples, fill)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # consolidated metadata is outside the Zarr 3 text
-            ds.to_zarr(path, mode="w", encoding={str(k): own for k in ds.data_vars} if own else {})
+            ds.to_zarr(path, mode="w", encoding={k: encoding for k in ds.data_vars if encoding})
         return
-    if kind.kind == "c":
+    if samples.values.dtype.kind == "c":
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
-    if kind.kind == "b":
+    if samples.values.dtype.kind == "b":
         ds = ds.astype("int8")
-    try:
-        need("netCDF4", "geo", "writing NetCDF files")
-        engine = "netcdf4"
-    except ImportError:
-        need("h5netcdf", "geo", "writing NetCDF files")
-        engine = "h5netcdf"
-    packing: dict[str, Any] = {"zlib": True, "complevel": 4} if samples.values.ndim else {}
-    if fill is not None:
-        packing |= _encoding(samples, fill)
-    ds.to_netcdf(path, engine=engine, encoding={str(k): packing for k in ds.data_vars})
-
-
-def _encoding(samples: Gridded, fill: float) -> Attrs:
-    """The dtype that a file had, and its number for what is missing."""
-    own = np.dtype(samples.labels.dtype or samples.values.dtype.name)
-    return {"_FillValue": own.type(fill), "dtype": own.name}
+    if samples.values.ndim:
+        encoding |= {"zlib": True, "complevel": 4}
+    engine = "netcdf4" if find_spec("netCDF4") else "h5netcdf"
+    need(engine.replace("netcdf4", "netCDF4"), "geo", "writing NetCDF files")
+    ds.to_netcdf(path, engine=engine, encoding=dict.fromkeys(ds.data_vars, encoding))
 
 
 def grid(path: Path) -> Any:
     """A Dataset of the coordinates in a file of any number of variables."""
-    with reading(path, _kind(path)):
+    with reading(path, format_of(path).name):
         found = _open(path)
-        if suffix_of(path) in GRIB:
+        if format_of(path).name == "GRIB":
             return _pick(path, found, None).coords.to_dataset().load()
         with found[0] as ds:
             return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
-
-
-def _file_attrs(samples: Gridded) -> Attrs:
-    """Global attributes: the file's own, the convention, and what was done to it."""
-    from datetime import UTC, datetime
-
-    from elmfield import __version__
-
-    own = dict(samples.labels.file_attrs)
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    line = f"{now} written by elmfield {__version__}"
-    history = "\n".join(t for t in (line, str(own.get("history", ""))) if t)
-    return {"Conventions": "CF-1.8", **own, "history": history}
 
 
 def _write_grib(samples: Gridded, path: Path) -> None:
@@ -182,16 +152,15 @@ def _write_grib(samples: Gridded, path: Path) -> None:
     codes = need("eccodes", "grib", "writing GRIB files")
     if samples.dims[-2:] != ("latitude", "longitude") or samples.channel_axis is not None:
         raise ValueError(f"{path.name}: axes must end in latitude, longitude. Write a .nc file.")
-    da = to_dataarray(samples)
-    lat, lon = (np.asarray(samples.coords.get(n, ()), float) for n in ("latitude", "longitude"))
+    da: Any = to_xarray(samples)
+    lat, lon = (np.asarray(samples.line(n), float) for n in ("latitude", "longitude"))
     for c in (lat, lon):
         if len(c) < 2 or np.max(np.abs(np.diff(c) - (c[-1] - c[0]) / (len(c) - 1))) > 1e-4:
             raise ValueError(f"{path.name}: GRIB needs evenly spaced latitudes and longitudes.")
     about = {k.removeprefix("GRIB_"): v for k, v in da.attrs.items() if k.startswith("GRIB_")}
     others = da.dims[:-2]
     known = {*DATES, "step", *_levels(about)}
-    lost = [d for d in others if d not in known and da.sizes[d] > 1]
-    if lost:
+    if lost := [d for d in others if d not in known and da.sizes[d] > 1]:
         raise ValueError(f"{path.name}: GRIB has no place for axis {lost[0]!r}. Write a .nc file.")
     with path.open("wb") as file:
         for index in np.ndindex(*(da.sizes[d] for d in others)):
@@ -223,8 +192,7 @@ DATES = ("time", "valid_time")
 
 def _levels(about: Attrs) -> tuple[str, ...]:
     """What a coordinate of levels may be called."""
-    own = (str(about["typeOfLevel"]),) if "typeOfLevel" in about else ()
-    return (*own, "isobaricInhPa", "pressure_level", "level")
+    return (str(about.get("typeOfLevel")), "isobaricInhPa", "pressure_level", "level")
 
 
 def _grid_keys(lat: Floats, lon: Floats) -> Keys:
@@ -258,9 +226,9 @@ def _time_keys(one: "xr.DataArray", path: Path) -> tuple[Keys, Keys]:
         step = valid - began
     if began is None:
         raise ValueError(f"{path.name}: GRIB needs a date, time or valid_time. Write a .nc file.")
-    text = np.datetime_as_string(began.astype("datetime64[s]"))
-    parts = [int(p) for p in text.replace("T", "-").replace(":", "-").split("-")]
-    dates: Keys = list(zip(("year", "month", "day", "hour", "minute", "second"), parts))
+    at = began.astype("datetime64[s]").item()
+    parts = "year", "month", "day", "hour", "minute", "second"
+    dates: Keys = [(part, getattr(at, part)) for part in parts]
     if step is None:
         return dates, []
     for unit in ("h", "m", "s"):

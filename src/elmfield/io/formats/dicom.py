@@ -21,6 +21,9 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
+Frame = tuple[Floats, Floats, Floats, Floats]
+"""Steps to the next slice, row and column, and the place of the first pixel."""
+
 PLACE = ("ImageOrientationPatient", "ImagePositionPatient")
 """Elements that say where a slice lies."""
 
@@ -35,7 +38,26 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a file, or a folder (its name ends in .dicom) with a file for every slice."""
-    (_write_series if suffix_of(path) == ".dicom" else _write_file)(samples, path)
+    about, is_placed = samples.labels.header, samples.labels.affine is not None
+    data, n = _derive_header(about, path), len(samples.dims)
+    is_series = suffix_of(path) == ".dicom"
+    if is_series and (n != 3 or not is_placed):
+        raise ValueError(
+            f"{path.name}: a DICOM series is a volume with a place in world space; got axes "
+            f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
+        )
+    values = _to_stored(samples, data, about)
+    if is_series:
+        _write_series(values, data, _steps(samples, path), path)
+        return
+    if about.get("series") and n != 2:
+        raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
+    if is_placed:
+        _set_position(data, _steps(samples, path), 0)
+    elif "PixelSpacing" in data:
+        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
+        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
+    _save(data, values, path)
 
 
 def holds_series(folder: Path) -> bool:
@@ -63,31 +85,40 @@ def _read_file(path: Path) -> Gridded:
     if (slope, shift) != (1.0, 0.0):
         values = values * slope + shift
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
-    spacing = map(float, data.get("PixelSpacing", ()))
-    sizes = values.shape[len(names) - 2 :]
-    at = {name: np.arange(n) * s for name, n, s in zip(names[-2:], sizes, spacing)}
     affine = None
     if len(names) == 2 and _is_placed(data):  # its axes first, then that across it
         affine = _affine([data], np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
+    about: Any = {"n_placed": 2, "channels": ChannelLabels(name="colour")}
+    spacing = [float(s) for s in data.get("PixelSpacing", ())]
+    return _make_samples(values, names, spacing, data, affine, about)
+
+
+def _make_samples(
+    values: Array, names: tuple[str, ...], spacing: Sequence[float], data: Slice,
+    affine: Floats | None, about: Attrs, **header: bool,
+) -> Gridded:  # fmt: skip
+    """Samples at distances in millimetres along the last axes, and what the header of `data` is."""
+    first = len(names) - len(spacing)
+    every = zip(names[first:], values.shape[first:], spacing)
+    at = {name: np.arange(n) * s for name, n, s in every}
+    slope, shift = _rescale(data)
     labels = Labels(
         align="areas",
         affine=None if affine is None else affine.tolist(),
         space="LPS",
-        n_placed=2,
         axes={name: AxisLabels(attrs={"units": "mm"}) for name in at},
-        channels=ChannelLabels(name="colour"),
-        header={"dicom": _header(data), "slope": slope, "shift": shift},
+        header={"dicom": _header(data), "slope": slope, "shift": shift, **header},
+        **about,
     )
-    k = values.ndim - 1 if colour else None
+    k = len(names) if values.ndim > len(names) else None
     return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
 
 
 def _is_placed(data: Slice) -> bool:
     """Whether a slice says where it lies; headers may have the elements, and nothing in them."""
     along, place = ([float(v) for v in data.get(name) or ()] for name in PLACE)
-    if (len(along), len(place)) != (6, 3):
-        return False
-    return bool(np.linalg.norm(np.cross(along[:3], along[3:])) > 0.5)
+    known = (len(along), len(place)) == (6, 3)
+    return known and bool(np.linalg.norm(np.cross(along[:3], along[3:])) > 0.5)
 
 
 def _rescale(data: Slice) -> tuple[float, float]:
@@ -122,17 +153,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
             values = values * scales[:, :1, None] + scales[:, 1:, None]
     affine = _affine(slices, places)
     names = ("slice", "row", "column")
-    every = zip(names, values.shape, spacing_of(affine))
-    at = {name: np.arange(n) * s for name, n, s in every}
-    slope, shift = _rescale(slices[0])
-    labels = Labels(
-        align="areas",
-        affine=affine.tolist(),
-        space="LPS",
-        axes={name: AxisLabels(attrs={"units": "mm"}) for name in names},
-        header={"dicom": _header(slices[0]), "slope": slope, "shift": shift, "series": True},
-    )
-    return Gridded(values=values, dims=names, coords=at, labels=labels)
+    return _make_samples(values, names, spacing_of(affine), slices[0], affine, {}, series=True)
 
 
 def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> list[Slice]:
@@ -167,46 +188,44 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
     at = np.array([d.ImagePositionPatient for d in slices], float)
     along = np.array(slices[0].ImageOrientationPatient, float)
     depth = at @ np.cross(along[:3], along[3:])
-    order = [int(i) for i in np.argsort(depth, kind="stable")]
+    order = np.argsort(depth, kind="stable")
     at, depth = at[order], depth[order]
-    if len(at) > 2:
-        gaps = np.diff(depth)
-        usual = float(np.median(gaps))
-        off = np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6)
-        if (gaps < 1e-4).any():
-            raise UnreadableError(
-                f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
-                "The folder may hold several times or echoes; put each in a folder of its own."
-            )
-        if off.any():
-            first = int(np.flatnonzero(off)[0])
-            times = gaps[first] / usual
-            is_gap = abs(times - round(times)) < 0.05 and times > 1.5
-            what = "a slice is missing" if is_gap else "slices are not evenly spaced"
-            raise UnreadableError(
-                f"{folder.name}: {what}: slices {first + 1} and {first + 2} are {gaps[first]:g} mm "
-                f"apart, most are {usual:g} mm. Add what is missing, or read the even part alone."
-            )
-        line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
-        if np.abs(at - line).max() > 10 * SLICE_MAX_OFFSET * usual:
-            raise UnreadableError(
-                f"{folder.name}: slices do not lie on a straight line, but up to "
-                f"{np.abs(at - line).max():.3g} mm off it. Read single files instead."
-            )
-    return at, order
+    if len(at) < 3:
+        return at, order.tolist()
+    gaps = np.diff(depth)
+    usual = float(np.median(gaps))
+    if (gaps < 1e-4).any():
+        raise UnreadableError(
+            f"{folder.name}: slices lie at one place, {depth[:-1][gaps < 1e-4][0]:g} mm. "
+            "The folder may hold several times or echoes; put each in a folder of its own."
+        )
+    off = np.flatnonzero(np.abs(gaps - usual) > SLICE_MAX_OFFSET * max(usual, 1e-6))
+    if len(off):
+        gap = gaps[off[0]]
+        is_gap = abs(gap / usual - round(gap / usual)) < 0.05 and gap > 1.5 * usual
+        what = "a slice is missing" if is_gap else "slices are not evenly spaced"
+        raise UnreadableError(
+            f"{folder.name}: {what}: slices {off[0] + 1} and {off[0] + 2} are {gap:g} mm apart, "
+            f"most are {usual:g} mm. Add what is missing, or read the even part alone."
+        )
+    line = at[0] + np.linspace(0, 1, len(at))[:, None] * (at[-1] - at[0])
+    if (far := np.abs(at - line).max()) > 10 * SLICE_MAX_OFFSET * usual:
+        raise UnreadableError(
+            f"{folder.name}: slices do not lie on a straight line, but up to {far:.3g} mm off it. "
+            "Read single files instead."
+        )
+    return at, order.tolist()
 
 
 def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
     """Refuse slices of different sizes, spacings or directions."""
-    first = slices[0]
     for name in ("Rows", "Columns", "PixelSpacing", "ImageOrientationPatient", "SamplesPerPixel"):
-        own = np.array(first.get(name, 1), float)
-        for data in slices[1:]:
-            other = np.array(data.get(name, 1), float)
+        own, *others = (np.array(data.get(name, 1), float) for data in slices)
+        for other in others:
             if own.shape != other.shape or np.abs(own - other).max() > 1e-4:
                 both = f"{own.tolist()} and {other.tolist()}"
                 raise UnreadableError(f"{folder.name}: slices differ in {name}: {both}.")
-    if int(first.get("SamplesPerPixel", 1)) > 1:
+    if int(slices[0].get("SamplesPerPixel", 1)) > 1:
         raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
 
 
@@ -249,73 +268,35 @@ def _to_stored(samples: Gridded, data: Slice, about: Attrs) -> Array:
         shift = about["shift"]
         values = np.round((np.nan_to_num(values, nan=shift) - shift) / about["slope"])
     signed = int(data.get("PixelRepresentation", 0))
-    bits = 8 if int(data.get("BitsAllocated", 16)) == 8 else 16
-    kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}")
-    info = np.iinfo(kind)
-    values = np.clip(values, info.min, info.max).astype(kind)
-    data.BitsAllocated = bits
-    data.BitsStored = min(int(data.get("BitsStored", bits)), bits)
-    if int(values.max(initial=0)) >= 1 << data.BitsStored or signed:
-        data.BitsStored = bits
-    data.HighBit = data.BitsStored - 1
+    kind = np.dtype(f"{'i' if signed else 'u'}{1 if data.get('BitsAllocated') == 8 else 2}")
+    values = np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max).astype(kind)
+    bits = 8 * kind.itemsize
+    own = min(int(data.get("BitsStored", bits)), bits)
+    data.BitsStored = bits if int(values.max(initial=0)) >= 1 << own or signed else own
     return values
 
 
 def _save(data: Slice, pixels: Array, path: Path) -> None:
     """Write a header with its pixels under an identifier of its own."""
-    pydicom = need("pydicom", "io", "writing DICOM files")
-    data.SOPInstanceUID = pydicom.uid.generate_uid()
-    data.file_meta = pydicom.dataset.FileMetaDataset()
-    data.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
+    colours = data.get("PhotometricInterpretation", "MONOCHROME2")
+    if int(data.get("SamplesPerPixel", 1)) > 1:
+        colours = "RGB"  # as pydicom gives them, whatever the file had
+    data.set_pixel_data(np.ascontiguousarray(pixels), colours, data.BitsStored)
     data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID
-    data.file_meta.MediaStorageSOPInstanceUID = data.SOPInstanceUID
-    data.PixelData = np.ascontiguousarray(pixels).tobytes()
-    data["PixelData"].VR = "OW" if data.BitsAllocated == 16 else "OB"
     data.save_as(path, enforce_file_format=True)
 
 
-def _write_file(samples: Gridded, path: Path) -> None:
-    about = samples.labels.header
-    data = _derive_header(about, path)
-    values = _to_stored(samples, data, about)
-    n = len(samples.dims)
-    if about.get("series") and n != 2:
-        raise ValueError(f"{path.name}: a volume goes to a folder; end its name in .dicom.")
-    if samples.labels.affine is not None:
-        _set_position(data, *_steps(samples, path), 0)
-    elif "PixelSpacing" in data:
-        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
-        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
-    shape = [k for j, k in enumerate(values.shape) if j != samples.channel_axis]
-    data.Rows, data.Columns = shape[n - 2 : n]
-    if n == 3:
-        data.NumberOfFrames = shape[0]
-    _save(data, values, path)
-
-
-def _write_series(samples: Gridded, folder: Path) -> None:
-    about = samples.labels.header
-    data = _derive_header(about, folder)
-    if len(samples.dims) != 3 or samples.labels.affine is None:
-        raise ValueError(
-            f"{folder.name}: a DICOM series is a volume with a place in world space; got axes "
-            f"{', '.join(samples.dims)}. Write a .dcm, .nii or .npy file instead."
-        )
-    values = _to_stored(samples, data, about)
-    frame = _steps(samples, folder)
-    data.Rows, data.Columns = values.shape[1:]
-    data.SpacingBetweenSlices = f"{np.linalg.norm(frame[0]):.10g}"
-    data.SliceThickness = data.SpacingBetweenSlices
+def _write_series(values: Array, data: Slice, frame: Frame, folder: Path) -> None:
+    data.SpacingBetweenSlices = data.SliceThickness = f"{np.linalg.norm(frame[0]):.10g}"
     folder.mkdir()
     digits = max(4, len(str(len(values))))
     for i, pixels in enumerate(values):
-        _set_position(data, *frame, i)
+        _set_position(data, frame, i)
         data.InstanceNumber = i + 1
         _save(data, pixels, folder / f"{i + 1:0{digits}d}.dcm")
 
 
-def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats]:
-    """Steps to the next slice, row and column, and the place of the first pixel."""
+def _steps(samples: Gridded, path: Path) -> Frame:
     affine = affine_of(samples.labels, len(samples.dims))
     order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
     across, down, right = (affine[:3, k] for k in order)
@@ -324,10 +305,9 @@ def _steps(samples: Gridded, path: Path) -> tuple[Floats, Floats, Floats, Floats
     return across, down, right, affine[:3, 3]
 
 
-def _set_position(
-    data: Slice, across: Floats, down: Floats, right: Floats, first: Floats, i: int
-) -> None:
+def _set_position(data: Slice, frame: Frame, i: int) -> None:
     """Say where slice i lies."""
+    across, down, right, first = frame
     rows, columns = float(np.linalg.norm(down)), float(np.linalg.norm(right))
     place = first + i * across
     normal = np.cross(right / columns, down / rows)

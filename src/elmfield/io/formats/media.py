@@ -74,8 +74,7 @@ def noted_rate(rate: Fraction) -> int | str:
 def rate_of(samples: Gridded, usual: Fraction) -> Fraction:
     """Samples or frames per second: as noted, or along the time axis."""
     noted = samples.labels.rate
-    time = samples.coords.get(samples.dims[0])
-    if time is not None and len(time) > 1:
+    if len(time := samples.line(samples.dims[0])) > 1:
         return _settled(noted, Fraction(1 / abs(step_of(time))))
     return usual if noted is None else Fraction(str(noted))
 
@@ -95,16 +94,12 @@ def _read_sound(path: Path) -> Gridded:
     with reading(path, "sound"), soundfile.SoundFile(path) as file:
         rate, subtype = file.samplerate, file.subtype
         values = file.read(dtype=SOUND_DTYPES.get(subtype, "float64"), always_2d=True)
-    single = values.shape[1] == 1
     channels, at = ChannelLabels(name="voice"), {"time": times(len(values), Fraction(rate))}
     about: dict[str, Any] = {"rate": rate, "suits": SUITS, "header": {"subtype": subtype}}
-    return Gridded(
-        values=values[:, 0] if single else values,
-        dims=("time",),
-        coords=at,
-        channel_axis=None if single else 1,
-        labels=Labels(align="nodes", axes=SECONDS, channels=channels, **about),
-    )
+    labels = Labels(align="nodes", axes=SECONDS, channels=channels, **about)
+    k = 1 if values.shape[1] > 1 else None
+    values = values if k else values[:, 0]
+    return Gridded(values=values, dims=("time",), coords=at, channel_axis=k, labels=labels)
 
 
 def _write_sound(samples: Gridded, path: Path) -> None:
@@ -118,18 +113,13 @@ def _write_sound(samples: Gridded, path: Path) -> None:
     kind = suffix_of(path)[1:].upper()
     if not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
-    soundfile.write(path, values, _whole_rate(samples, path), subtype=subtype, format=kind)
-
-
-def _whole_rate(samples: Gridded, path: Path) -> int:
-    """Samples per second, as the header of a file can hold them: a whole number."""
     rate = rate_of(samples, Fraction(44100))
     if rate < 1 or abs(rate - round(rate)) > 1e-6 * rate:
         raise ValueError(
             f"{path.name}: the header of a sound file holds a whole number of samples per second; "
             f"got {float(rate):.9g}. Say which: rate={max(1, round(rate))}, or --rate."
         )
-    return round(rate)
+    soundfile.write(path, values, round(rate), subtype=subtype, format=kind)
 
 
 # --- video ----------------------------------------------------------------------------------------
@@ -236,8 +226,7 @@ def _write_video(samples: Gridded, path: Path, colours: str | None) -> None:
             file.mux(stream.encode(shown))
         file.mux(stream.encode())
         if heard is not None:
-            time = samples.coords.get(samples.dims[0])
-            start = 0.0 if time is None else float(min(time[0], time[-1]))
+            start = float(np.min(samples.coords.get(samples.dims[0], 0.0)))
             heard(start, start + float(len(values) / rate))
 
 
@@ -251,11 +240,11 @@ def _to_frames(samples: Gridded, path: Path, colours: str | None) -> Array:
         )
     if values.ndim == 3 or values.shape[-1] == 1:
         values = values.reshape(values.shape[:3])
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if values.dtype == np.uint8:
             values = np.repeat(values[..., None], 3, axis=-1)
         else:
-            values = np.stack([colourise(v, colours or "grey", low, high) for v in values])
+            ends = float(np.nanmin(values)), float(np.nanmax(values))
+            values = np.stack([colourise(v, colours or "grey", *ends) for v in values])
     if values.dtype != np.uint8:
         values = np.clip(np.nan_to_num(np.round(values)), 0, 255).astype(np.uint8)
     return values
@@ -267,12 +256,12 @@ def _add_sound(av: ModuleType, file: Any, data: bytes) -> Callable[[float, float
     Returns what puts in the sound from one time to another, in seconds.
     """
     kept = av.open(io.BytesIO(data))
-    source, able = kept.streams.audio[0], file.supported_codecs
-    is_able = source.codec_context.codec.name in able or source.codec_context.name in able
-    usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
-    if is_able:
+    source = kept.streams.audio[0]
+    own = {source.codec_context.codec.name, source.codec_context.name}
+    if is_able := bool(own & file.supported_codecs):
         stream = file.add_stream_from_template(source)
     else:
+        usual = {"webm": "libopus", "avi": "pcm_s16le"}.get(file.format.name, "aac")
         stream = file.add_stream(usual, rate=source.rate)
 
     def copy(start: float, end: float) -> None:
@@ -338,15 +327,11 @@ def own_rate(field: Field, k: int) -> Fraction:
 
 def decimate(values: Array, m: int, axis: int) -> Array:
     """Every m-th of values along an axis, after what is too fast for them was filtered out."""
-    from scipy.signal import firwin, kaiserord, upfirdn
+    from scipy.signal import firwin, kaiserord, resample_poly
 
     taps, beta = kaiserord(STOP_BAND_DB, TRANSITION / m)
     half = math.ceil(taps / 2 / m) * m
     h: Floats = firwin(2 * half + 1, (1 - TRANSITION / 2) / m, window=("kaiser", beta))
-    n = values.shape[axis]
     # Beyond its ends a recording is mirrored; silence would ring.
-    wide = [(half, half) if j == axis else (0, 0) for j in range(values.ndim)]
-    padded = np.pad(values, wide, mode="reflect" if n > half else "edge")
-    found = upfirdn(h, padded, up=1, down=m, axis=axis)
-    first = 2 * half // m
-    return np.take(found, range(first, first + math.ceil(n / m)), axis=axis)
+    beyond = "reflect" if values.shape[axis] > half else "edge"
+    return np.asarray(resample_poly(values, 1, m, axis=axis, window=h, padtype=beyond))

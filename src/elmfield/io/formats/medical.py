@@ -27,6 +27,12 @@ LABEL = 1002
 LABELS_MIN_ALIKE = 0.8
 """Which part of the samples of labels, at least, are like the next one along each axis."""
 
+STORED_AS = {
+    "float64": "float32", "float16": "float32", "int64": "int32", "uint64": "int32",
+    "bool": "uint8",
+}  # fmt: skip
+"""What numbers are written as, of which NIfTI has none, or few readers."""
+
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """From DICOM's world space (LPS) to NIfTI's (RAS), and back."""
 
@@ -66,12 +72,11 @@ def _from_simpleitk(image: Any, values: Array) -> Gridded:
     """
     spacing = np.asarray(image.GetSpacing(), float)[::-1]
     d = len(spacing)
-    names = {2: ("row", "column"), 3: ("slice", "row", "column")}.get(d)
-    if d == 4:
-        names, spacing = ("slice", "row", "column", "t"), np.roll(spacing, -1)
-        values = np.moveaxis(values, 0, 3)
-    if names is None:
+    if d not in (2, 3, 4):
         raise ValueError(f"an image has two to four axes; got one of SimpleITK with {d}.")
+    names = ("slice", "row", "column", "t")[d == 2 : max(d, 3)]
+    if d == 4:
+        values, spacing = np.moveaxis(values, 0, 3), np.roll(spacing, -1)
     axes = {name: AxisLabels(attrs={"units": "mm"}) for name in names[:3]}
     header = {"intent_code": LABEL} if _looks_like_labels(values) else {}
     labels = Labels(align="areas", axes=axes, header=header)
@@ -91,8 +96,8 @@ def _looks_like_labels(values: Array) -> bool:
     """Whether samples are whole numbers, few of them, and most of them like their neighbours."""
     if values.dtype.kind not in "biu" or not 2 < values.ndim < 5:
         return False
-    rows = values[:: max(1, len(values) // 8)]
-    if len(np.unique(rows)) > MAX_CLASSES or len(np.unique(values)) > MAX_CLASSES:
+    some = values[:: max(1, len(values) // 8)]  # most others are told by these
+    if any(len(np.unique(v)) > MAX_CLASSES for v in (some, values)):
         return False
     same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in range(3))
     return bool(min(same) > LABELS_MIN_ALIKE)
@@ -102,24 +107,20 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
     """A NIfTI image's samples, with coordinates and what its header says."""
     header = image.header
     zooms = [float(z) or 1.0 for z in header.get_zooms()]
-    channel_axis = None
-    if values.ndim > 4:  # from the fifth axis on, the norm has what stands at one place and time
-        one = values.shape[3] == 1
-        values = values.reshape(*values.shape[: 3 if one else 4], -1)
-        channel_axis = values.ndim - 1
-    names = ("i", "j", "k", "t")[: values.ndim if channel_axis is None else channel_axis]
+    d, channel_axis = values.ndim, None
+    if d > 4:  # from the fifth axis on, the norm has what stands at one place and time
+        d = channel_axis = 3 if values.shape[3] == 1 else 4
+        values = values.reshape(*values.shape[:d], -1)
+    names = ("i", "j", "k", "t")[:d]
     try:
         space, time = header.get_xyzt_units()
     except KeyError:  # a number that stands for no unit
         space = time = "unknown"
-    units = [space] * 3 + [time]
     at = {name: np.arange(n) * z for name, n, z in zip(names, values.shape, zooms)}
     if "t" in at:
         at["t"] = at["t"] + float(header["toffset"])
-    axes = {
-        name: AxisLabels(attrs={} if unit == "unknown" else {"units": unit})
-        for name, unit in zip(names, units)
-    }
+    units = {name: space if name in "ijk" else time for name in names}
+    axes = {n: AxisLabels(attrs={} if u == "unknown" else {"units": u}) for n, u in units.items()}
     kept = {
         "qform_code": int(header["qform_code"]),
         "sform_code": int(header["sform_code"]),
@@ -129,8 +130,8 @@ def _from_nifti(image: Any, values: Array) -> Gridded:
     }
     affine = np.asarray(image.affine, float).tolist()
     labels = Labels(align="areas", affine=affine, space="RAS", axes=axes, header=kept)
-    values = np.ascontiguousarray(values)
-    return Gridded(values=values, dims=names, coords=at, channel_axis=channel_axis, labels=labels)
+    values, k = np.ascontiguousarray(values), channel_axis
+    return Gridded(values=values, dims=names, coords=at, channel_axis=k, labels=labels)
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
@@ -179,8 +180,7 @@ def _affine_for_file(samples: Gridded) -> Floats:
         return np.asarray(affine_of(samples.labels, len(samples.dims)), float)
     affine = np.eye(4)
     for k, name in enumerate(samples.dims[:3]):
-        c = samples.coords.get(name)
-        if c is not None and len(c) > 1:
+        if len(c := samples.line(name)) > 1:
             affine[k, k], affine[k, 3] = step_of(c), c[0]
     return affine
 
@@ -192,23 +192,20 @@ def _to_nifti(samples: Gridded) -> Any:
     if samples.channel_axis is not None:  # on the fifth axis
         sizes = (*values.shape[:-1], *(1,) * (5 - values.ndim), values.shape[-1])
         values = values.reshape(sizes)
-    if values.dtype == np.float64:
-        values = values.astype(np.float32)
-    if values.dtype.name in ("int64", "uint64", "bool", "float16"):
-        values = values.astype({"b": np.uint8, "f": np.float32}.get(values.dtype.kind, np.int32))
-    while values.ndim < 3:
-        values = values[..., None]
+    if values.dtype.name in STORED_AS:
+        values = values.astype(STORED_AS[values.dtype.name])
+    values = values.reshape(*values.shape, *(1,) * (3 - values.ndim))
     kept, affine = samples.labels.header, _affine_for_file(samples)
     if samples.labels.space == "LPS":
         affine = LPS_TO_RAS @ affine
     image = nibabel.Nifti1Image(values, affine)
     header = image.header
     zooms = list(header.get_zooms())
-    for k in range(3, len(samples.dims)):
-        c = samples.coords.get(samples.dims[k])
-        if c is not None and len(c) > 1:
+    for k, name in list(enumerate(samples.dims))[3:]:
+        c = samples.line(name)
+        if len(c) > 1:
             zooms[k] = abs(step_of(c))
-        if c is not None and samples.dims[k] == "t":
+        if len(c) and name == "t":
             header["toffset"] = float(c[0])
     header.set_zooms(zooms)
     if kept.get("units"):

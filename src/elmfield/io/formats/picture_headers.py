@@ -2,8 +2,8 @@
 
 Sizes are read off the first bytes before anything is unpacked, for the kinds whose decoders spend
 the memory first: JPEG 2000 (ISO 15444-1, A.5.1 and I), JPEG XL (ISO 18181-1, size header; 18181-2,
-boxes) and HEIF (ISO 23008-12, ``ispe``). PNG has its size at a fixed place, and the other kinds are
-opened by libraries that tell.
+boxes) and HEIF (ISO 23008-12, ``ispe``); PNG's are at a fixed place. The other kinds are opened by
+libraries that tell.
 
 EXIF and profiles are kept as text (base64) in the header of the labels, so that a model file holds
 them too. Pixels come upright: the EXIF orientation is undone, and then says so.
@@ -25,6 +25,7 @@ ORIENTATION, WIDTH, HEIGHT, DETAILS = 0x0112, 0xA002, 0xA003, 0x8769
 MARK = b"Exif\0\0"
 """What stands before EXIF in JPEG files."""
 
+PNG = b"\x89PNG\r\n\x1a\n"
 JPEG_2000 = b"\xff\x4f\xff\x51"
 JPEG_XL = b"\xff\x0a"
 LENGTHS = (9, 13, 18, 30)
@@ -37,9 +38,9 @@ def read_exif(opened: Any) -> tuple[dict[str, str], int]:
     """EXIF (upright) and ICC profile of an opened Pillow picture; and how it lies, 1 to 8."""
     kept, exif = {}, opened.getexif()
     lies = exif.get(ORIENTATION, 1)
+    if ORIENTATION in exif:
+        exif[ORIENTATION] = 1
     if len(exif):
-        if ORIENTATION in exif:
-            exif[ORIENTATION] = 1
         kept["exif"] = as_text(exif.tobytes())
     if opened.info.get("icc_profile"):
         kept["icc"] = as_text(opened.info["icc_profile"])
@@ -94,6 +95,14 @@ def as_bytes(text: str) -> bytes:
 
 
 # --- sizes ----------------------------------------------------------------------------------------
+
+
+def of_png(data: bytes) -> tuple[int, int]:
+    """Of a PNG file."""
+    if data[:8] != PNG or len(data) < 33:
+        raise ValueError("it is no PNG file")
+    width, height = struct.unpack(">II", data[16:24])
+    return height, width
 
 
 def of_jpeg_2000(data: bytes) -> tuple[int, int]:
@@ -164,5 +173,5 @@ def _boxes(data: bytes, kind: bytes) -> Iterator[bytes]:
         at = end
 
 
-SIZES = {"jpeg2k": of_jpeg_2000, "jpegxl": of_jpeg_xl, "heif": of_heif}
+SIZES = {"png": of_png, "jpeg2k": of_jpeg_2000, "jpegxl": of_jpeg_xl, "heif": of_heif}
 """What tells rows and columns that a file claims, by the name of its codec in imagecodecs."""

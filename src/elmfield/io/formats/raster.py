@@ -8,9 +8,10 @@ common readers turn 16-bit colours into 8-bit ones without a word. The rest is P
 import struct
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,9 @@ from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
 from elmfield.show.pictures import colourise
 
-PNG = b"\x89PNG\r\n\x1a\n"
-
 BY_CODECS = {
-    ".jp2": "jpeg2k", ".j2k": "jpeg2k", ".jxl": "jpegxl", ".heic": "heif", ".heif": "heif",
+    ".png": "png", ".jp2": "jpeg2k", ".j2k": "jpeg2k", ".jxl": "jpegxl",
+    ".heic": "heif", ".heif": "heif",
 }  # fmt: skip
 """Which of imagecodecs' readers takes a kind of file."""
 
@@ -52,16 +52,25 @@ LABELS = {2: ["grey", "alpha"], 3: ["red", "green", "blue"], 4: ["red", "green",
 
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A picture; of an animation all frames."""
-    suffix = suffix_of(path)
+    codec = BY_CODECS.get(suffix_of(path))
     with reading(path, "a picture"):
-        if suffix == ".png":
-            values = _read_png(path, path.read_bytes())
-        elif suffix in BY_CODECS:
-            values = _read_by_codecs(path, BY_CODECS[suffix])
-        else:
+        if codec is None or (codec == "png" and _is_for_pillow(path)):
             return _read_by_pillow(path)
+        codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
+        if not getattr(codecs, codec.upper()).available:
+            raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
+        data = path.read_bytes()
+        check_pixels(path, headers.SIZES[codec](data))
+        values = np.asarray(getattr(codecs, f"{codec}_decode")(data))
         header, lies = _read_header(path)
-    return make_picture(headers.upright(np.asarray(values), lies), header)
+    return make_picture(headers.upright(values, lies), header)
+
+
+def _is_for_pillow(path: Path) -> bool:
+    """Whether a PNG file is left to Pillow: no imagecodecs, no colours of 16 bits."""
+    with path.open("rb") as file:
+        depth, colour = (*file.read(26)[24:], 0, 0)[:2]
+    return find_spec("imagecodecs") is None and not (depth == 16 and colour != 0)
 
 
 def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
@@ -69,12 +78,16 @@ def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
     values = np.asarray(values)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
-    labels, channel = Labels(align="areas", samples="means", header=header or {}), None
-    if values.ndim == 3:
-        names = LABELS.get(values.shape[-1], LABELS[4])
-        labels = replace(labels, channels=ChannelLabels(name="colour", labels=names))
-        channel = 2
-    return Gridded(values=values, dims=("row", "column"), channel_axis=channel, labels=labels)
+    labels = Labels(align="areas", samples="means", header=header or {})
+    if values.ndim == 2:
+        return Gridded(values=values, dims=("row", "column"), labels=labels)
+    labels = replace(labels, channels=_colours(values))
+    return Gridded(values=values, dims=("row", "column"), channel_axis=2, labels=labels)
+
+
+def _colours(values: Array) -> ChannelLabels:
+    """What the channels of a picture are called."""
+    return ChannelLabels(name="colour", labels=LABELS.get(values.shape[-1], LABELS[4]))
 
 
 def _read_header(path: Path) -> tuple[dict[str, str], int]:
@@ -83,11 +96,10 @@ def _read_header(path: Path) -> tuple[dict[str, str], int]:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         return {}, 1
-    try:
-        with _open_pillow(Image, path) as opened:
-            return headers.read_exif(opened)
-    except UnidentifiedImageError:  # of another codec's kind; its pixels were read all the same
-        return {}, 1
+    # Files of another codec's kind do not open; their pixels were read all the same.
+    with suppress(UnidentifiedImageError), _open_pillow(Image, path) as opened:
+        return headers.read_exif(opened)
+    return {}, 1
 
 
 @contextmanager
@@ -101,31 +113,6 @@ def _open_pillow(pillow: Any, path: Path) -> Iterator[Any]:
     with opened:
         check_pixels(path, opened.size)
         yield opened
-
-
-def _read_png(path: Path, data: bytes) -> Array:
-    if data[:8] != PNG or len(data) < 33:
-        raise ValueError("it is no PNG file")
-    depth, colour = data[24], data[25]
-    check_pixels(path, struct.unpack(">II", data[16:24]))
-    try:
-        import imagecodecs
-    except ImportError:
-        if depth == 16 and colour != 0:
-            need("imagecodecs", "io", "reading a PNG file with 16-bit colours")
-        pillow = need("PIL.Image", "io", "reading PNG files")
-        with _open_pillow(pillow, path) as opened:
-            return _pixels(opened)
-    return np.asarray(imagecodecs.png_decode(data))
-
-
-def _read_by_codecs(path: Path, codec: str) -> Array:
-    codecs = need("imagecodecs", "io", f"reading {path.suffix[1:]} files")
-    if not getattr(codecs, codec.upper()).available:
-        raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
-    data = path.read_bytes()
-    check_pixels(path, headers.SIZES[codec](data))
-    return np.asarray(getattr(codecs, f"{codec}_decode")(data))
 
 
 def _read_by_pillow(path: Path) -> Gridded:
@@ -146,12 +133,8 @@ def _read_by_pillow(path: Path) -> Gridded:
     if (values[..., 3] == 255).all():
         values = values[..., :3]
     began = np.concatenate([[0.0], np.cumsum([t or 0.1 for t in times])[:-1]])
-    labels = Labels(
-        align="areas",
-        axes={"time": AxisLabels(attrs={"units": "s"})},
-        channels=ChannelLabels(name="colour", labels=LABELS[values.shape[-1]]),
-        header=header,
-    )
+    axes = {"time": AxisLabels(attrs={"units": "s"})}
+    labels = Labels(align="areas", axes=axes, channels=_colours(values), header=header)
     dims, at = ("time", "row", "column"), {"time": began}
     return Gridded(values=values, dims=dims, coords=at, channel_axis=3, labels=labels)
 
@@ -184,19 +167,19 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
-        path.write_bytes(_encode(values, suffix))
+        codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
+        if suffix == ".jxl":
+            data = codecs.jpegxl_encode(values, lossless=True)
+        else:
+            data = codecs.jpeg2k_encode(values, level=0, codecformat=suffix[1:], reversible=True)
+        path.write_bytes(data)
     else:
-        marked = None if exif is None else headers.MARK + exif
-        _save(_to_pillow(values, suffix), path, {"exif": marked, "icc_profile": icc})
-
-
-def _encode(values: Array, suffix: str) -> bytes:
-    """The bytes of a JPEG 2000 or JPEG XL file, without loss."""
-    codecs = need("imagecodecs", "io", f"writing {suffix[1:]} files")
-    if suffix == ".jxl":
-        return bytes(codecs.jpegxl_encode(values, lossless=True))
-    kind = "jp2" if suffix == ".jp2" else "j2k"
-    return bytes(codecs.jpeg2k_encode(values, level=0, codecformat=kind, reversible=True))
+        pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
+        kind, options = SAVED[suffix]
+        if kind in ("JPEG", "WEBP", "AVIF"):
+            options = {**options, "icc_profile": icc}
+            options["exif"] = b"" if exif is None else headers.MARK + exif
+        pillow.fromarray(_to_pillow(values, suffix)).save(path, format=kind, **options)
 
 
 def _to_pillow(values: Array, suffix: str) -> Array:
@@ -212,15 +195,6 @@ def _to_pillow(values: Array, suffix: str) -> Array:
     return np.ascontiguousarray(values)
 
 
-def _save(values: Array, path: Path, carried: Mapping[str, bytes | None]) -> None:
-    """Write one picture by Pillow, with what it carries where its kind of file can."""
-    pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
-    kind, options = SAVED[suffix_of(path)]
-    able = kind in ("JPEG", "WEBP", "AVIF")
-    extra = {name: data for name, data in carried.items() if data is not None and able}
-    pillow.fromarray(values).save(path, format=kind, **options, **extra)
-
-
 def _write_frames(samples: Gridded, path: Path) -> None:
     """Write an animation; frames last as their time axis says, to the hundredth of a second."""
     pillow = need("PIL.Image", "io", "writing GIF files")
@@ -228,11 +202,8 @@ def _write_frames(samples: Gridded, path: Path) -> None:
     if values.dtype != np.uint8:
         values = np.clip(np.round(np.nan_to_num(values)), 0, 255).astype(np.uint8)
     frames = [pillow.fromarray(np.ascontiguousarray(np.squeeze(v))) for v in values]
-    at = samples.coords.get(samples.dims[0])
-    lasts: int | list[int] = 100
-    if at is not None and len(at) > 1:
-        gaps = np.diff(at)
-        lasts = [max(20, int(10 * round(float(g) * 100))) for g in (*gaps, gaps[-1])]
+    gaps = np.diff(samples.line(samples.dims[0]))
+    lasts = [max(20, int(10 * round(float(g) * 100))) for g in (*gaps, *gaps[-1:])] or 100
     with warnings.catch_warnings():  # about frames that are alike
         warnings.simplefilter("ignore")
         frames[0].save(
@@ -243,15 +214,13 @@ def _write_frames(samples: Gridded, path: Path) -> None:
 
 def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array:
     """The samples as uint8 or uint16 with colours last: (H, W) or (H, W, 1 to 4)."""
-    values = _north_up(samples)
-    d = len(samples.dims)
+    values, d = _north_up(samples), len(samples.dims)
     extra = tuple(k for k in range(d) if values.shape[k] == 1)[: max(0, d - 2)]
-    values = np.squeeze(values, axis=extra)
-    if d - len(extra) != 2:
+    values, d = np.squeeze(values, axis=extra), d - len(extra)
+    if d != 2:
         raise ValueError(
-            f"{path.name}: a picture has two axes; got {d - len(extra)} "
-            f"({', '.join(samples.dims)}). Choose a slice, another format, or say which axis holds "
-            "colours: channel_axis=-1."
+            f"{path.name}: a picture has two axes; got {d} ({', '.join(samples.dims)}). Choose a "
+            "slice, another format, or say which axis holds colours: channel_axis=-1."
         )
     if values.ndim == 3 and (n := values.shape[-1]) > 4:
         raise ValueError(f"{path.name}: a picture has at most four channels; got {n}.")
@@ -267,19 +236,18 @@ def to_pixels(samples: Gridded, path: Path, colours: str | None = None) -> Array
     if colours not in (None, "grey"):
         return shown
     grey, there = shown[..., 0], np.isfinite(values)
-    if there.all():
-        return grey
-    return np.stack([there * grey, there * np.uint8(255)], axis=-1)  # missing is transparent
+    transparent = np.stack([there * grey, there * np.uint8(255)], axis=-1)  # where missing
+    return grey if there.all() else transparent
 
 
 def _north_up(samples: Gridded) -> Array:
     """Values, channels last, with rows from north to south where they are latitudes or maps."""
     values = samples.channels_last
     for k, name in enumerate(samples.dims):
-        c = samples.coords.get(name)
+        c = samples.line(name)
         on_map = name == "y" and samples.labels.transform is not None
         north = on_map or is_latitude(name, samples.labels.axis(name).attrs)
-        if north and c is not None and len(c) > 1 and c[-1] > c[0]:
+        if north and len(c) > 1 and c[-1] > c[0]:
             values = np.flip(values, axis=k)
     return values
 
@@ -304,4 +272,4 @@ def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -
     carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))
     carried += b"" if exif is None else chunk(b"eXIf", exif)
     body = zlib.compress(lines.tobytes(), 6)
-    return PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return headers.PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")

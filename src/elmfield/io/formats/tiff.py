@@ -10,11 +10,13 @@ import numpy as np
 
 from elmfield._array.typing import Array
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
+from elmfield.field.coordinates.output_positions import holds
+from elmfield.io.conventions import Gaps, map_axes
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.picture_headers import as_text, icc_for
 from elmfield.io.formats.raster import make_picture
-from elmfield.io.gridded import Gridded, grid_of, step_of, values_for_file
+from elmfield.io.gridded import Gridded, grid_of, step_of, transform_of, values_for_file
 from elmfield.io.model.metadata import keepable
 
 Opened = Any
@@ -71,7 +73,7 @@ class MapWindows:
 
     path: Path
     dtype: np.dtype[Any]
-    nodata: float | None
+    gaps: Gaps
     scales: tuple[float, ...]
     offsets: tuple[float, ...]
 
@@ -86,12 +88,11 @@ class MapWindows:
 
     def meant(self, values: Array, bands: slice = slice(None)) -> Array:
         """Numbers of some bands as they are meant."""
-        gaps = None if self.nodata is None else values == self.nodata
+        values = self.gaps.out_of(values)
         scales, offsets = (np.reshape(v, (-1, 1, 1))[bands] for v in (self.scales, self.offsets))
         if np.any(scales != 1) or np.any(offsets != 0):
             values = values * scales + offsets
-        values = values.astype(self.dtype, copy=False)
-        return values if gaps is None else np.where(gaps, np.asarray(np.nan, self.dtype), values)
+        return values.astype(self.dtype, copy=False)
 
 
 def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
@@ -107,6 +108,9 @@ def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
         values = (top ^ values).astype(values.dtype)
     return values, axes
 
+
+NAMES = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
+"""What axes are called that tifffile names by letters."""
 
 OME_SIZES = {"X": "PhysicalSizeX", "Y": "PhysicalSizeY", "Z": "PhysicalSizeZ", "T": "TimeIncrement"}
 """Attributes of OME that have the distance between samples."""
@@ -125,9 +129,7 @@ def _sizes_of(file: Opened) -> tuple[Sizes, list[str]]:
         for letter, name in OME_SIZES.items():
             usual = "s" if letter == "T" else "µm"
             found[letter] = (float(pixels.get(name, 0)), str(pixels.get(f"{name}Unit", usual)))
-        every = pixels.get("Channel", [])
-        every = every if isinstance(every, list) else [every]
-        channels = [str(c.get("Name", "")) for c in every]
+        channels = [str(c.get("Name", "")) for c in np.ravel(pixels.get("Channel", []))]
     elif file.is_imagej:
         about, tags = file.imagej_metadata or {}, file.pages[0].tags
         unit = str(about.get("unit", "")).replace("\\u00B5", "µ").replace("micron", "µm")
@@ -149,12 +151,11 @@ def _make_stack(values: Array, axes: str, sizes: Sizes) -> Gridded:
     channel = next((axes.index(a) for a in "SC" if a in axes), None)
     if not sizes and (values.ndim == 2 or (values.ndim == 3 and channel == 2)):
         return make_picture(values)
-    names = {"Y": "row", "X": "column", "Z": "depth", "T": "time"}
     used: list[str] = []
     coords, labels = {}, {}
     for k, a in enumerate(axes):
         if k != channel:
-            name = names.get(a, "frame")
+            name = NAMES.get(a, "frame")
             while name in used:
                 name += "_"
             used.append(name)
@@ -174,9 +175,9 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         values: Array = None if lazily else file.read()
         block = tuple(map(int, file.block_shapes[0]))
         marked = nodata is not None and not np.isnan(nodata)
-        has_gaps = marked and _is_marked(file, nodata, values)
+        gaps = Gaps(nodata, marked and _is_marked(file, nodata, values))
         labels = [text or f"band {k + 1}" for k, text in enumerate(file.descriptions)]
-        header, attrs = {"compress": file.profile.get("compress")}, keepable(file.tags())
+        header, attrs = dict[str, Any](), keepable(file.tags())
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
@@ -186,11 +187,9 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
             attrs["units"] = units.pop()
         crs = file.crs.to_wkt() if file.crs else None
     is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
-    dtype = stored
-    if has_gaps and stored.kind != "f":
-        dtype = np.dtype(np.float64 if stored.itemsize > 2 else np.float32)
-    if is_scaled:
-        dtype = np.dtype(np.float32 if stored == np.float32 and not has_gaps else np.float64)
+    dtype = gaps.dtype(stored)
+    if is_scaled and (stored != np.float32 or gaps.is_stored):
+        dtype = np.dtype(np.float64)
     # The number that marked a gap may well be a scaled value.
     fill = float("nan") if is_scaled and nodata is not None else nodata
     is_area = attrs.get("AREA_OR_POINT") == "Area" and "colours" not in header
@@ -198,17 +197,21 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         align="areas",
         samples="means" if is_area else "points",
         crs=crs,
-        transform=[t.a, t.b, t.c, t.d, t.e, t.f],
+        transform=list(t[:6]),
         attrs=attrs,
         channels=ChannelLabels(name="band", labels=labels),
         fill_value=fill,
-        dtype=stored.name if has_gaps and not is_scaled else None,
+        dtype=stored.name if gaps.is_stored and not is_scaled else None,
         header=header,
     )
-    meant = MapWindows(path, dtype, nodata if has_gaps else None, scales, offsets)
-    if lazily:
-        return _make_map(Lazy(meant, whole, dtype, stored=(1, *block)), t, about)
-    return _make_map(meant.meant(values), t, about)
+    windows = MapWindows(path, dtype, gaps, scales, offsets)
+    values = Lazy(windows, whole, dtype, stored=(1, *block)) if lazily else windows.meant(values)
+    at = {}
+    if t.b == 0 and t.d == 0:
+        y, x = (np.arange(n) + 0.5 for n in whole[1:])
+        at = {"y": t.f + t.e * y, "x": t.c + t.a * x}
+    made = Gridded(values=values, dims=("y", "x"), coords=at, channel_axis=0, labels=about)
+    return made if whole[0] > 1 else replace(made, values=values[0], channel_axis=None)
 
 
 def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
@@ -223,18 +226,6 @@ def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     )
 
 
-def _make_map(values: Array, t: Opened, labels: Labels) -> Gridded:
-    """Bands of a map, or the only one, with the coordinates of a transform."""
-    channel: int | None = 0
-    if values.shape[0] == 1:
-        values, channel = values[0], None
-    h, w = values.shape[-2:]
-    at = {}
-    if t.b == 0 and t.d == 0:
-        at = {"y": t.f + t.e * (np.arange(h) + 0.5), "x": t.c + t.a * (np.arange(w) + 0.5)}
-    return Gridded(values=values, dims=("y", "x"), coords=at, channel_axis=channel, labels=labels)
-
-
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a map if the samples have map coordinates, else a stack."""
     is_map = samples.labels.transform is not None and samples.dims[-2:] == ("y", "x")
@@ -244,13 +235,11 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
-    if values.dtype == bool:
-        values = values.astype(np.uint8)
-    if values.dtype.kind == "c":
-        values = values.astype(np.complex64)
+    if values.dtype.kind in "bc":
+        values = values.astype(np.uint8 if values.dtype.kind == "b" else np.complex64)
     colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)
     options: dict[str, Any] = {"photometric": "rgb" if colour else "minisblack"}
-    letters = {"row": "Y", "column": "X", "depth": "Z", "time": "T", "y": "Y", "x": "X"}
+    letters = {"y": "Y", "x": "X", **{name: letter for letter, name in NAMES.items()}}
     axes = [letters.get(n, "Q") for n in samples.dims]
     sizes = _sizes_for_file(samples, axes)
     if samples.channel_axis is not None:
@@ -266,9 +255,8 @@ def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
     """Distances between samples and names of channels, as OME calls them; none without units."""
     found: dict[str, Any] = {}
     for name, letter in zip(samples.dims, letters):
-        coords = samples.coords.get(name)
-        unit = samples.labels.axes.get(name, AxisLabels()).units
-        if letter in OME_SIZES and unit and coords is not None and len(coords) > 1:
+        coords, unit = samples.line(name), samples.labels.axis(name).units
+        if letter in OME_SIZES and unit and len(coords) > 1:
             found[OME_SIZES[letter]] = abs(step_of(coords))
             found[f"{OME_SIZES[letter]}Unit"] = {"um": "µm", "micron": "µm"}.get(unit, unit)
     called = samples.labels.channels.labels
@@ -278,25 +266,23 @@ def _sizes_for_file(samples: Gridded, letters: Sequence[str]) -> dict[str, Any]:
 
 
 def _to_map(samples: Gridded) -> Gridded | None:
-    """Even latitudes and longitudes as a map, north up; None for anything else."""
-    d = len(samples.dims)
+    """Even coordinates on a map as GeoTIFF has them, north up; None for anything else."""
+    told = {name: samples.labels.axis(name).attrs for name in samples.dims}
+    is_earth = samples.labels.horizontal(samples.dims) is not None
+    crs = samples.labels.crs or ("EPSG:4326" if is_earth else None)
     is_single = all(n == 1 for n in samples.shape[:-2])
-    if samples.labels.horizontal(samples.dims) != (d - 2, d - 1) or not is_single:
+    if crs is None or map_axes(samples.dims, told) != samples.dims[-2:] or not is_single:
         return None
     for name in samples.dims[:-2]:
         samples = samples.pick(name, 0)
-    corner = []
     for name, way in zip(samples.dims, (-1, 1)):
-        c = samples.coords.get(name, np.empty(0))
+        c = samples.line(name)
         steps = np.diff(np.asarray(c, np.float64))
         if not steps.size or np.max(np.abs(steps - steps.mean())) > 1e-3 * abs(steps.mean()):
             return None
         samples = samples if steps[0] * way > 0 else samples.pick(name, slice(None, None, -1))
-        step = way * abs(step_of(c))
-        corner.append((step, float(samples.coords[name][0]) - step / 2))
-    (south, top), (east, left) = corner
-    corners = [east, 0.0, left, 0.0, south, top]
-    labels = replace(samples.labels, crs="EPSG:4326", transform=corners, axes={}, grid=None)
+    corners = transform_of(*(samples.coords[name] for name in samples.dims))
+    labels = replace(samples.labels, crs=crs, transform=corners, axes={}, grid=None)
     values, k = samples.values, samples.channel_axis
     return Gridded(values=values, dims=("y", "x"), channel_axis=k, labels=labels)
 
@@ -323,19 +309,17 @@ def _write_map(samples: Gridded, path: Path) -> None:
         "transform": rasterio.Affine(*transform),
         "compress": "deflate",
     }
-    fill = about.fill_value
-    if fill is None and values.dtype.kind == "f" and np.isnan(values).any():
+    fill, kind = about.fill_value, values.dtype
+    if fill is None and kind.kind == "f" and np.isnan(values).any():
         fill = float("nan")
-    if fill is not None:
-        kind = values.dtype
-        if kind.kind == "f" or np.iinfo(kind).min <= fill <= np.iinfo(kind).max:
-            profile["nodata"] = fill
+    if fill is not None and (kind.kind == "f" or holds(kind, fill)):
+        profile["nodata"] = fill
     with rasterio.open(path, "w", **profile) as file:
         file.write(values)
         file.update_tags(**{k: v for k, v in about.attrs.items() if isinstance(v, str)})
-        for k, text in enumerate(about.channels.labels[: values.shape[0]]):
-            if text != f"band {k + 1}":
-                file.set_band_description(k + 1, text)
+        for k, text in enumerate(about.channels.labels[: values.shape[0]], start=1):
+            if text != f"band {k}":
+                file.set_band_description(k, text)
         if about.units is not None:
             file.units = [about.units] * values.shape[0]
         colours = about.header.get("colours")
