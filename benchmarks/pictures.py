@@ -323,8 +323,8 @@ def box_lines():
     from codec_training.tables import known
     from elmfield.codec.lossy import deblock
     from elmfield.codec.lossy.packing import rank_sizes
+    from elmfield.codec.lossy.sections import write_boxes
     from elmfield.codec.lossy.transform import UNIT
-    from elmfield.codec.lossy.write import write_boxes
 
     rows, weights = [], known()["smoothing2"]
     for name, picture in kodak():

@@ -24,11 +24,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
 from codec_training.tables import kept, known, words
-from elmfield.codec.ans import StreamWriter
-from elmfield.codec.lossy import contexts, write
-from elmfield.codec.lossy.coder import Quantiser, section_tables
+from elmfield.codec.lossy import contexts, sections
+from elmfield.codec.lossy.coder import Quantiser
 from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
-from elmfield.codec.lossy.read import PLANE_BOX, Part, grid_shape
+from elmfield.codec.lossy.sections import PLANE_BOX, Part, grid_shape
 from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
 from elmfield.codec.symbol_tables import frequencies
 
@@ -100,18 +99,19 @@ class NotingWalk(contexts.BoxWalk):
 def noted(x, B, part):
     """What is known of the coefficients of samples in steps, and the plane of their means."""
     d = x.ndim - 1
-    m, full, trained = modes(B, d), write.pad_to_boxes(x, B), load_prior(d)
+    m, full, trained = modes(B, d), sections.pad_to_boxes(x, B), load_prior(d)
     X, grid = find_modes(full, B)[m.rows], grid_shape(x.shape, B)
-    plane = np.rint(X[0] * UNIT).astype(np.int64).reshape(grid)
-    a = write.Residual.of(X, Part(m, plane)).magnitudes
-    last = write.find_last(a, m)
-    choice = Quantiser(trained, a, last, section_tables(d), StreamWriter())
+    means = X[0].reshape(grid)
+    plane = np.rint(means * UNIT).astype(np.int64)
+    a, _, _ = sections.find_residual(X, Part(m, plane))
+    last = sections.find_last(a, m)
+    choice = Quantiser(trained, a, last)
     contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained, choice)
     note = Noted(choice.q, last, part)
     none = np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8)
     nothing = replace(trained, weights=none[0], classes=none[1])
     NotingWalk(B, grid, expect_magnitudes(plane)).run(nothing, note)
-    return note, X[0].reshape(grid)
+    return note, means
 
 
 def gathered(arrays, sizes, targets, part):
@@ -246,9 +246,7 @@ def flag_tables(where, went):
     middle = 1 / (1 + 2.0 ** -(np.arange(N_FLAGS) / 2 - 8))
     seen += 50 * np.stack([1 - middle, middle], axis=1)
     p = seen / seen.sum(axis=1, keepdims=True)
-    return classes, frequencies(np.maximum(np.rint(1e6 * p), 1).astype(np.int64)).astype(
-        np.uint16
-    )
+    return classes, frequencies(np.maximum(np.rint(1e6 * p), 1).astype(np.int64)).astype(np.uint16)
 
 
 def main(axes, half):

@@ -19,8 +19,8 @@ from codec_training.data import pictures, sources
 from codec_training.tables import kept, known, using, words
 from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.packing import rank_sizes
+from elmfield.codec.lossy.sections import write_boxes
 from elmfield.codec.lossy.transform import UNIT
-from elmfield.codec.lossy.write import write_boxes
 
 SHARE = 1 / 8
 """Of the samples, which are many more than weights."""

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "src")]
 
 import elmfield as ef  # noqa: E402
+from elmfield._array import running  # noqa: E402
 from measurement.records import read, record  # noqa: E402
 from robust import (  # noqa: E402
     bounds,
@@ -144,6 +145,8 @@ def bounds_of_files(seeds, folder):
 
 def damaged_tiles(seeds, folder):
     """Damaged tiles, by compiled loops and by NumPy."""
+    if running.installed():  # compiling is not an attempt that hangs
+        running.compile_loops()
     for s in seeds:
         yield s, "tile", bounds.damaged_tile(s)
 

@@ -147,10 +147,10 @@ def unpack_bits(bits: Bits, widths: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def raw_entries(values: NDArray[np.integer], low: int, widths: NDArray[np.integer]) -> Entries:
     """Return entries of up to 8 bits of values, from bit `low` on: all slots are as likely."""
-    some = np.minimum(widths.astype(np.int64) - low, RAW_BITS)
-    free = TABLE_BITS - some
-    part = (values >> low) & ((1 << some) - 1)
-    return np.asarray(part << (free + 16) | 1 << free, np.uint32)
+    some = np.asarray(np.minimum(widths - low, RAW_BITS), np.int64)
+    where = (values >> low) & ((1 << some) - 1)
+    where += some << RAW_BITS
+    return np.asarray(raw_tables().entries.take(where))
 
 
 @lru_cache(maxsize=1)

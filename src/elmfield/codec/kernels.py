@@ -12,33 +12,26 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
 from elmfield.codec.ans import Loop
 from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
-from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
+from elmfield.codec.symbol_tables import TABLE_BITS, Learning, Symbols
 
 read, write = compiled(ans.read_symbols), compiled(ans.write_batches)
 IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_batches: write}
 
 
 @compiled
-def count(classes: Symbols, symbols: Symbols, seen: Integers) -> None:
-    """Count symbols by class."""
+def update(tables: Learning, classes: Symbols, symbols: Symbols) -> None:
+    """Run `symbol_tables.AdaptiveTables.update`."""
+    counts, seen, fresh, n, entries, slots, weight, limit, patience = tables
+    K, A = counts.shape
     for i in range(len(symbols)):
         seen[classes[i], symbols[i]] += 1
-
-
-@compiled
-def learn(
-    seen: Integers,
-    counts: Integers,
-    fresh: Integers,
-    entries: Entries,
-    slots: Symbols,
-    weight: int,
-    limit: int,
-) -> None:
-    """Run `symbol_tables.AdaptiveTables._learn`."""
-    K, A = counts.shape
+    n[1] += symbols.size
+    if n[1] < patience + n[0] // 8:
+        return
+    n[0] += n[1]
+    n[1] = 0
     for k in range(K):
-        total, n, largest = 0, 0, 0
+        total, used, largest = 0, 0, 0
         for a in range(A):
             counts[k, a] += weight * seen[k, a]
             fresh[k] += weight * seen[k, a]
@@ -53,9 +46,9 @@ def learn(
             continue
         fresh[k] = 0
         for a in range(A):
-            n += counts[k, a] > 0
+            used += counts[k, a] > 0
             largest = a if counts[k, a] > counts[k, largest] else largest
-        room, start = (1 << TABLE_BITS) - n, 0
+        room, start = (1 << TABLE_BITS) - used, 0
         rest = room
         for a in range(A):
             rest -= counts[k, a] * room // max(total, 1)
@@ -70,6 +63,11 @@ def learn(
 # --- interpolation --------------------------------------------------------------------------------
 
 
+Around = tuple[Floats, Floats, Integers, int, int]
+"""Known samples and their sizes, flat, and their places as `halving._geometry` has them; the axis
+along which samples are new, and how many there are along it."""
+
+
 @compiled
 def _beside(i: int, by: int, n: int) -> int:
     """Return how far off the sample is that stands so many places on, or the last one there is."""
@@ -77,21 +75,12 @@ def _beside(i: int, by: int, n: int) -> int:
 
 
 @compiled
-def _look(
-    known: Floats,
-    sizes: Floats,
-    places: Integers,
-    axis: int,
-    n: int,
-    row: int,
-    place: Integers,
-    terms: Floats,
-) -> None:
-    """Fill in terms of a row of n new samples along an axis: pair, activity, far and turn.
+def _look(around: Around, row: int, place: Integers, terms: Floats) -> None:
+    """Fill in terms of a row of new samples: pair, activity, far and turn.
 
-    The first and the last two of a row have neighbours of their own. `places` are those of
-    `halving._geometry`.
+    The first and the last two of a row have neighbours of their own.
     """
+    known, sizes, places, axis, n = around
     extent, stride, across = places
     start, rest = 0, row
     for k in range(2, -1, -1):
@@ -144,16 +133,7 @@ def _look(
 
 @compiled
 def predict(
-    known: Floats,
-    sizes: Floats,
-    places: Integers,
-    axis: int,
-    n: int,
-    terms: Floats,
-    rows: int,
-    guess: Floats,
-    classes: Symbols,
-    how: Floats,
+    around: Around, terms: Floats, rows: int, guess: Floats, classes: Symbols, how: Floats
 ) -> None:
     """Find terms of every so many rows, (rows, 4, width); or guesses and classes of all samples.
 
@@ -161,11 +141,11 @@ def predict(
     """
     place = np.empty(4, np.int64)
     for r in range(len(terms) if rows else 0):
-        _look(known, sizes, places, axis, n, r * rows, place, terms[r])
+        _look(around, r * rows, place, terms[r])
     pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
     w, v, first, lowest = how[0], how[1], int(how[2]), int(how[3])
     for r in range(len(guess)):
-        _look(known, sizes, places, axis, n, r, place, terms[0])
+        _look(around, r, place, terms[0])
         found, level = guess[r], classes[r]
         for j in range(len(found)):
             found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
@@ -191,22 +171,16 @@ def quantise(
 
 @compiled
 def add(
-    tokens: Symbols,
-    large: Floats,
-    signs: Symbols,
-    has_signs: bool,
-    unit: int,
-    guess: Floats,
-    left: Floats,
+    tokens: Symbols, large: Floats, signs: Symbols, unit: int, guess: Floats, left: Floats
 ) -> None:
-    """Run `interpolated._add`; one more number and sign stand behind the last."""
+    """Run `interpolated._add`; one more number, and sign where there are any, stand behind."""
     n, k = 0, 0
     for j in range(len(left)):
         number = np.int64(tokens[j])
         if number >= 31:
             number = np.int64(large[k])
             k += 1
-        if has_signs:
+        if signs.size:
             value = number * (1 - 2 * np.int64(signs[n]))
             n += 1 if number > 0 else 0
         else:

@@ -1,6 +1,6 @@
 """Tables of the entropy coder: how often symbols come, fixed, or learned from what was coded."""
 
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ from elmfield._array.typing import Integers
 Symbols = NDArray[np.uint8]
 Entries = NDArray[np.uint32]
 """``start * 2^16 + freq`` of symbols."""
+Learning = tuple[Integers, Integers, Integers, Integers, Entries, Symbols, int, int, int]
+"""What compiled loops are given of :class:`AdaptiveTables`."""
 
 TABLE_BITS = 12
 """Every table sums to 2^12: a frequency fits 16 bits, a symbol sends at most one word."""
@@ -88,7 +90,8 @@ class AdaptiveTables:
         patience: int | None = None,
     ) -> None:
         self.counts = np.array(counts, np.int64)
-        self.weight, self.limit, self.patience = weight, limit, patience
+        self.weight, self.limit = weight, limit
+        self.patience = -(1 << 62) if patience is None else patience
         self.fresh = np.zeros(len(self.counts), np.int64)  # added since the last table
         self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
         self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
@@ -96,34 +99,27 @@ class AdaptiveTables:
 
     def copy(self) -> "AdaptiveTables":
         """Return tables that learn apart from these."""
-        other, own = copy(self), self.tables
-        other.counts, other.fresh = self.counts.copy(), self.fresh.copy()
-        other.seen, other.n = self.seen.copy(), self.n.copy()
-        other.tables = Tables(own.entries.copy(), own.slots.copy())
-        return other
+        return deepcopy(self)
+
+    @property
+    def arrays(self) -> Learning:
+        """What `kernels.update` changes, and its numbers."""
+        known = self.counts, self.seen, self.fresh, self.n, self.tables.entries, self.tables.slots
+        return *known, self.weight, self.limit, self.patience
 
     def update(self, classes: NDArray[np.integer], symbols: NDArray[np.integer]) -> None:
         """Learn from a batch that both ends know by now: symbols and their classes."""
         if running.pays(0):
             from elmfield.codec import kernels
 
-            kernels.count(as_bytes(classes), as_bytes(symbols), self.seen)
-        else:
-            where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
-            self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
-        self.n[1] += symbols.size
-        if self.patience is None or self.n[1] >= self.patience + self.n[0] // 8:
-            self.n[:] = self.n.sum(), 0
-            self._learn()
-
-    def _learn(self) -> None:
-        tables = self.tables
-        if running.pays(0):
-            from elmfield.codec import kernels
-
-            arrays = self.seen, self.counts, self.fresh, tables.entries, tables.slots
-            kernels.learn(*arrays, self.weight, self.limit)
+            kernels.update(self.arrays, as_bytes(classes), as_bytes(symbols))
             return
+        where = np.asarray(classes, np.intp).ravel() * self.seen.shape[1] + symbols.ravel()
+        self.seen += np.bincount(where, minlength=self.seen.size).reshape(self.seen.shape)
+        self.n[1] += symbols.size
+        if self.n[1] < self.patience + self.n[0] // 8:
+            return
+        self.n[:] = self.n.sum(), 0
         self.seen *= self.weight
         self.counts += self.seen
         self.fresh += self.seen.sum(axis=1)
@@ -135,7 +131,7 @@ class AdaptiveTables:
         stale = np.flatnonzero((self.fresh > 0) & (self.fresh * 8 >= sums))
         if stale.size:
             new = Tables.of(frequencies(self.counts[stale]))
-            tables.entries[stale], tables.slots[stale] = new.entries, new.slots
+            self.tables.entries[stale], self.tables.slots[stale] = new.entries, new.slots
             self.fresh[stale] = 0
 
 

@@ -49,9 +49,8 @@ class Frame:
         blocks = layout.cut(values)
         G, B, hy, hx = blocks.shape
         first = int(blocks[0, 0, 0, 0])
-        samples = np.full(
-            (G, B, ABOVE + hy + wavefront.BELOW, LEFT + hx + wavefront.RIGHT), float(first)
-        )
+        H, W = ABOVE + hy + wavefront.BELOW, LEFT + hx + wavefront.RIGHT
+        samples = np.full((G, B, H, W), float(first))
         inner = samples[:, :, ABOVE : ABOVE + hy]
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]

@@ -16,7 +16,6 @@ from elmfield._array.typing import Floats, Integers
 
 Ranks = NDArray[np.unsignedinteger]
 
-_CHUNK = 1 << 16
 LARGEST_PLACE = 2.0**40
 """Places on a lattice that values are rounded to are smaller than this."""
 LATTICE_HALVINGS = 6
@@ -66,11 +65,8 @@ def common_step(distances: Ranks) -> int:
 
 def pack_low_bits(numbers: Ranks, bits: int) -> NDArray[np.uint16]:
     """Return the lowest bits of numbers, one after the other, low bit first, 16 to a word."""
-    parts = []
-    for a in range(0, numbers.size, _CHUNK):
-        rows = numbers[a : a + _CHUNK].astype("<u8")[:, None].view(np.uint8)
-        parts.append(np.unpackbits(rows, axis=1, count=bits, bitorder="little").ravel())
-    whole = np.concatenate(parts)
+    rows = numbers.astype("<u8")[:, None].view(np.uint8)
+    whole = np.unpackbits(rows, axis=1, count=bits, bitorder="little").ravel()
     packed = np.packbits(np.pad(whole, (0, -whole.size % 16)), bitorder="little")
     return packed.view("<u2").astype(np.uint16)
 
@@ -78,12 +74,9 @@ def pack_low_bits(numbers: Ranks, bits: int) -> NDArray[np.uint16]:
 def unpack_low_bits(words: NDArray[np.uint16], n: int, bits: int) -> NDArray[np.uint64]:
     """Return the numbers of :func:`pack_low_bits`, n of them."""
     whole = np.unpackbits(words.astype("<u2").view(np.uint8), count=n * bits, bitorder="little")
-    parts = []
-    for rows in np.array_split(whole.reshape(n, bits), -(-n // _CHUNK)):
-        full = np.zeros((len(rows), 64), np.uint8)
-        full[:, :bits] = rows
-        parts.append(np.packbits(full, axis=1, bitorder="little").view("<u8").ravel())
-    return np.concatenate(parts).astype(np.uint64)
+    rows, out = np.packbits(whole.reshape(n, bits), axis=1, bitorder="little"), np.zeros(n, "<u8")
+    out.view(np.uint8).reshape(n, 8)[:, : rows.shape[1]] = rows
+    return out.astype(np.uint64)
 
 
 def find_lattice(values: NDArray[np.floating]) -> tuple[float, float] | None:

@@ -1,7 +1,9 @@
 """Planes of whole numbers to bytes and back."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from elmfield._array import running
 from elmfield._array.running import spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.ans import RAW_BITS, StreamReader, StreamWriter, Words, raw_entries
-from elmfield.codec.container import ByteReader, ByteWriter
+from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossless import plane_model, wavefront
 from elmfield.codec.lossless.frame import Frame, choose_bins, coding_order
 from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, Model
@@ -24,22 +26,6 @@ ENCODING_SHARE = 2
 """Compiled loops save a fourth of the time on a sample that is encoded, as compared to decoded."""
 
 NO_WORDS = np.zeros(0, np.uint16)
-
-
-@dataclass(eq=False)
-class Plane:
-    """A plane as it stands in a tile; without a header all samples are 0.
-
-    `samples`, (C, A, Z, Y, X), and the `tail` of its stream are known once decoded.
-    """
-
-    layout: Layout
-    header: bytes
-    stream: bytes
-
-    def __post_init__(self) -> None:
-        self.tail = NO_WORDS
-        self.samples: NDArray[np.integer] = np.zeros(0, np.int64)
 
 
 # --- encoding -------------------------------------------------------------------------------------
@@ -68,18 +54,17 @@ def _encode_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> t
         weights, shift = frame.learn_weights()
         learned = plane_model.is_exact(weights, top, shift)
     if not learned:
-        weights = plane_model.set_anchors(
-            plane_model.default_weights(frame.stencil, shift), frame.stencil, shift
-        )
+        weights = plane_model.default_weights(frame.stencil, shift)
     none, empty = np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
-    model = Model(top, frame.first, shift, weights, none, 0, 0, none, empty, learned)
+    gains = plane_model.default_gains(frame.stencil)
+    model = Model(top, frame.first, shift, weights, gains, 0, 0, none, empty, learned)
     if running.pays(values.size >> ENCODING_SHARE):
         from elmfield.codec.lossless.prediction_kernels import predict_frame
 
         error, z, far = predict_frame(frame, model)
     else:
         error, z, far = frame.predict(model)
-    gains = frame.learn_gains(error) if learned else plane_model.default_gains(frame.stencil)
+    gains = frame.learn_gains(error) if learned else gains
     energy = frame.expect(error, gains)
     lowest, coarse = choose_bins(energy)
     pairs = wavefront.find_contexts(energy, far, lowest, coarse)
@@ -101,56 +86,64 @@ def _encode_stream(
     tokens: NDArray[np.uint32], z: Integers, widths: Integers, sizes: Integers, tail: Words
 ) -> bytes:
     """Return the stream of tokens, and of raw bits of z: 8 at a time behind those of a step."""
-    ends = np.cumsum(sizes)
-    levels = [np.arange(z.size)]
-    levels += [np.flatnonzero(widths > low) for low in range(0, int(widths.max()), RAW_BITS)]
-    n = np.stack([np.diff(np.searchsorted(which, ends), prepend=0) for which in levels], axis=1)
-    starts = (np.cumsum(n) - n.ravel()).reshape(n.shape)
-    entries = np.empty(int(n.sum()), np.uint32)
-    for j, which in enumerate(levels):
-        own = tokens if j == 0 else raw_entries(z[which], RAW_BITS * (j - 1), widths[which])
-        ahead = starts[:, j] - (np.cumsum(n[:, j]) - n[:, j])
-        entries[np.arange(own.size) + np.repeat(ahead, n[:, j])] = own
+    ends, levels = np.cumsum(sizes), [(tokens, sizes)]
+    for low in range(0, int(widths.max()), RAW_BITS):
+        some = np.flatnonzero(widths > low)
+        n = np.diff(np.searchsorted(some, ends), prepend=0)
+        levels.append((raw_entries(z[some], low, widths[some]), n))
+    cuts = [pairwise([0, *np.cumsum(n).tolist()]) for _, n in levels]
+    batches = zip(*([own[a:b] for a, b in cut] for cut, (own, _) in zip(cuts, levels)))
+    entries = np.concatenate([batch for step in batches for batch in step])
     writer = StreamWriter()
-    writer.append(entries, n.ravel())
+    writer.append(entries, np.stack([n for _, n in levels], axis=1).ravel())
     return writer.content(tail)
 
 
 # --- decoding -------------------------------------------------------------------------------------
 
 
-def read_sections(reader: ByteReader, shape: tuple[int, ...], ndim: int) -> list[Plane]:
-    """Return the sections of an array of this shape, not decoded yet."""
-    C, out = shape[0], []
+def read_planes(
+    reader: ByteReader, shape: tuple[int, ...], ndim: int, n_words: int = 0
+) -> tuple[NDArray[np.integer], Words]:
+    """Return what :func:`write_planes` wrote: samples of this shape, and a tail of `n_words`."""
+    C, coded = shape[0], []
     n = -(-C // MAX_CHANNELS[ndim])
     for i in range(n):
-        layout, header, stream = Layout.of((C // n + (i < C % n), *shape[1:]), ndim), b"", b""
-        if n_header := reader.number():
-            n_stream = reader.number()
-            header, stream = reader.take(n_header), reader.take(n_stream)
-        out.append(Plane(layout, header, stream))
-    return out
+        layout = Layout.of((C // n + (i < C % n), *shape[1:]), ndim)
+        n_header = reader.number()
+        n_stream = reader.number() if n_header else 0
+        coded.append((layout, reader.take(n_header), reader.take(n_stream)))
+    is_compiled = running.pays(
+        sum(math.prod(layout.shape) for layout, header, _ in coded if header)
+    )
+    found = spread(partial(_decode_plane, is_compiled=is_compiled), coded)
+    tail = found[0][1]
+    if tail.size < n_words:
+        raise damaged("lacks low bits")
+    if tail[n_words:].any() or any(rest.any() for _, rest in found[1:]):
+        raise damaged("holds more than its samples need")
+    planes = [samples for samples, _ in found]
+    return planes[0] if n == 1 else np.concatenate(planes), tail[:n_words]
 
 
-def decode_sections(sections: Sequence[Plane]) -> None:
-    """Find the samples of sections."""
-    coded = [section for section in sections if section.header]
-    for section in sections:
-        if not section.header:
-            section.samples = np.zeros(section.layout.shape, np.int64)
-    if running.pays(sum(plane.layout.n_samples for plane in coded)):
+def _decode_plane(
+    coded: tuple[Layout, bytes, bytes], is_compiled: bool
+) -> tuple[NDArray[np.integer], Words]:
+    """Return the samples of a plane, (C, A, Z, Y, X), and the tail of its stream.
+
+    Without a header all samples are 0.
+    """
+    layout, header, data = coded
+    if not header:
+        return np.zeros(layout.shape, np.int64), NO_WORDS
+    model, stream = Model.unpack(header, Stencil.of(layout)), StreamReader(data)
+    if is_compiled:
         from elmfield.codec.lossless.prediction_kernels import decode_plane
+
+        samples = decode_plane(layout, model, stream)
     else:
-        decode_plane = _decode_plane
-    spread(decode_plane, coded)
-
-
-def _decode_plane(plane: Plane) -> None:
-    """Find the samples and the tail of a plane."""
-    wave = _Wave(plane)
-    for t in range(wave.layout.n_steps):
-        wave.step(t)
-    plane.samples, plane.tail = wave.samples(), wave.stream.finish()
+        samples = _Wave(layout, model, stream).samples()
+    return samples, stream.finish()
 
 
 class _Wave:
@@ -159,11 +152,9 @@ class _Wave:
     Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
     """
 
-    def __init__(self, plane: Plane) -> None:
-        self.layout = layout = plane.layout
-        self.stencil = Stencil.of(layout)
-        self.model = model = Model.unpack(plane.header, self.stencil)
-        self.stream, self.tables = StreamReader(plane.stream), model.tables()
+    def __init__(self, layout: Layout, model: Model, stream: StreamReader) -> None:
+        self.layout, self.model, self.stencil = layout, model, Stencil.of(layout)
+        self.stream, self.tables = stream, model.tables()
         self.G, self.B, self.top = layout.n_groups, layout.n_blocks, float(model.top)
         self.matrices = model.matrices(self.stencil)
         self.P = self.matrices.shape[1]
@@ -304,7 +295,9 @@ class _Wave:
         self.errors[at, self.back :, here] = error
 
     def samples(self) -> NDArray[np.integer]:
-        """Return the decoded plane."""
+        """Decode and return the plane."""
+        for t in range(self.layout.n_steps):
+            self.step(t)
         layout, steps = self.layout, self.S[self.early :, self.back :]
         rows = [layout.slant(steps, g, self.lift).transpose(2, 0, 1) for g in range(self.G)]
         return layout.join(np.stack(rows).astype(np.int64))

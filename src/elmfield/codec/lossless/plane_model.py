@@ -197,15 +197,14 @@ class Model:
         n_kinds = stencil.n_kinds
         if learned:
             shape = (n_kinds, P, stencil.n_neighbours)
-            weights = np.zeros(shape, np.int64)
-            free = _find_free(stencil, shape)
+            weights, free = np.zeros(shape, np.int64), _find_free(stencil, shape)
             weights[free] = reader.array("<i2", int(free.sum()))
+            weights = set_anchors(weights, stencil, shift)
             gains = reader.array("u1", n_kinds * (stencil.n_errors + 1)).astype(np.int64)
             gains = gains.reshape(n_kinds, -1)
             gains[:, :-1] *= stencil.present_errors
         else:
             weights, gains = default_weights(stencil, shift), default_gains(stencil)
-        weights = set_anchors(weights, stencil, shift)
         classes = reader.array("u1", 2 * BINS).astype(np.int64)
         levels = np.cumsum(reader.array("u1", K * A).reshape(K, A), axis=1, dtype=np.uint8)
         exact = is_exact(weights, top, shift)
@@ -234,10 +233,8 @@ def is_exact(weights: Integers, top: int, shift: int) -> bool:
 
 def _find_free(stencil: Stencil, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return which weights are written: those of neighbours that are there and no anchors."""
-    free = np.zeros(shape, np.bool_)
-    free[...] = stencil.present[:, None]
-    for _, _, anchor in stencil.anchors:
-        free[:, :, anchor] = False
+    free = np.broadcast_to(stencil.present[:, None], shape).copy()
+    free[:, :, [anchor for _, _, anchor in stencil.anchors]] = False
     return free
 
 
@@ -256,7 +253,7 @@ def default_weights(stencil: Stencil, shift: int) -> Integers:
     for _, _, anchor in stencil.anchors[1:2]:
         weights[:, 3, anchor + 1] = one
         weights[:, 3, 2] = weights[:, 3, 4] = 0
-    return weights * stencil.present[:, None]
+    return set_anchors(weights * stencil.present[:, None], stencil, shift)
 
 
 def default_gains(stencil: Stencil) -> Integers:

@@ -8,51 +8,21 @@ imports the compiler.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Floats, Integers
-from elmfield.codec.ans import RAW_BITS, StreamReader, too_short
+from elmfield.codec.ans import RAW_BITS, StreamReader, Words, too_short
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
-from elmfield.codec.lossless.plane_coder import Plane
 from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
 from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Stencil
-from elmfield.codec.symbol_tables import TABLE_BITS, Entries
+from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
 
 SHARES = wavefront.level_weights()
-
-
-class Blocks(NamedTuple):
-    """Where samples of a plane lie: group g, block b, rows of `width` samples."""
-
-    rows: Integers  # (G, B): rows of a group's block that lie in the array
-    height: int  # of a block
-    width: int
-    skew: Integers  # (G,): first line of every group
-    spans: Integers  # (T, 2): lines of every step
-
-
-class Coding(NamedTuple):
-    """How tokens of a plane are coded."""
-
-    gains: Floats  # (G, F + 1): weights of past errors
-    lowest: int  # of the bins of expected errors
-    coarse: int
-    classes: Integers  # the table of every context
-    slots: NDArray[np.uint8]
-    entries: Entries
-
-
-class Predictors(NamedTuple):
-    """How samples of a plane are predicted, which lie in [0, top]."""
-
-    top: float
-    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
-    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
 
 
 class Neighbours(NamedTuple):
@@ -64,22 +34,41 @@ class Neighbours(NamedTuple):
     on: Integers
 
 
-class Wave(NamedTuple):
-    """The last steps in a ring, each with (G, height + 3, B) places, and the step that is decoded.
+class Geometry(NamedTuple):
+    """Where samples of a plane lie: group g, block b, rows of `width` samples."""
 
-    Two rows stand above a block, one below. The number of steps is a power of 2.
-    """
+    rows: Integers  # (G, B): rows of a group's block that lie in the array
+    height: int  # of a block
+    width: int
+    skew: Integers  # (G,): first line of every group
+    spans: Integers  # (T, 2): lines of every step
+    near: Neighbours  # those that predict a sample
+    past: Neighbours  # those whose errors say how large its own will be
 
-    samples: Floats  # (steps * size,)
-    errors: Floats  # (steps * size,)
-    squares: Floats  # (4, 4, size): of the last four steps, by predictor
-    guess: Floats  # of the samples of a step, in the order (g, y, b)
-    blend: Floats
-    context: Integers
-    token: Integers  # only of samples in the array, as z
-    z: Integers
-    sums: Floats  # scratch space for the samples of one group
-    energy: Floats
+
+class Predictors(NamedTuple):
+    """How samples of a plane are predicted, which lie in [0, top]; tables are for the decoder."""
+
+    top: float
+    first: float  # stands for the samples before the first
+    weights: Floats  # (3, G, 4, K), K a multiple of 4: for first, second and other rows
+    used: Integers  # (G,): neighbours from here on have no weight in a group; a multiple of 4
+    gains: Floats  # (G, F + 1): weights of past errors
+    lowest: int  # of the bins of expected errors
+    coarse: int
+    classes: Integers  # the table of every context
+
+
+Stream = tuple[Integers, Words, Entries, Symbols]
+"""States and words; entries and slots of tables."""
+Wave = tuple[Floats, Floats, Floats, Floats, Floats, Integers, Integers, Integers, Floats]
+"""The last steps in a ring, each with (G, height + 3, B) places: samples (steps * size,), errors
+(steps * size,), and squares of the last four by predictor (4, 4, size). Then of the step that is
+decoded guesses (4, n) and blends in the order (g, y, b), and contexts; only of samples in the array
+tokens and numbers z; and scratch space for the samples of one group, (5, height * B).
+
+Two rows stand above a block, one below. The number of steps is a power of 2.
+"""
 
 
 @compiled
@@ -119,16 +108,10 @@ def _blend(guess: Floats, at: int, past: Floats, n: int, out: Floats) -> None:
 
 @compiled
 def predict_rows(
-    samples: Floats,
-    blocks: Blocks,
-    near: Neighbours,
-    model: Predictors,
-    error: Floats,
-    z: Integers,
-    far: Bools,
+    samples: Floats, blocks: Geometry, model: Predictors, error: Floats, z: Integers, far: Bools
 ) -> None:
     """Run `Frame.predict`: samples and errors are framed, (G, B, rows, columns)."""
-    G, B, H, W = samples.shape
+    (G, B, H, W), near = samples.shape, blocks.near
     numbers, errors, n, at = samples.reshape(-1), error.reshape(-1), blocks.width, 0
     guess, past, blend = np.empty((4, n)), np.empty((4, n)), np.empty(n)
     starts = np.empty(near.back.size, np.int64)
@@ -162,43 +145,22 @@ def predict_rows(
 
 
 @compiled
-def _expect(errors: Floats, starts: Integers, gains: Floats, n: int, out: Any) -> None:
-    """Add up the expected errors of n samples in a row, from past errors."""
-    F = starts.size
-    for j in range(n):
-        out[j] = 16.0 * gains[F]
-    for f in range(F):
-        gain = gains[f]
-        if gain:
-            past = errors[starts[f] :][:n]
-            for j in range(n):
-                out[j] += gain * past[j]
-
-
-@compiled
-def _rows(t: int, g: int, blocks: Blocks) -> tuple[int, int]:
+def _rows(t: int, g: int, blocks: Geometry) -> tuple[int, int]:
     """Return the first row of a group that has a sample at step t, and the one after the last."""
     low, high = blocks.spans[t] - blocks.skew[g]
     return max(0, low), min(blocks.height, high)
 
 
 @compiled
-def _predict_step(
-    t: int,
-    blocks: Blocks,
-    near: Neighbours,
-    past: Neighbours,
-    predictors: Predictors,
-    model: Coding,
-    wave: Wave,
-) -> None:
+def _predict_step(t: int, blocks: Geometry, model: Predictors, wave: Wave) -> None:
     """Find predictions and contexts of a step."""
-    G, B = blocks.rows.shape
-    samples, guess, blend = wave.samples, wave.guess, wave.blend
-    size, at = wave.squares.shape[2], 0
+    (G, B), near, past = blocks.rows.shape, blocks.near, blocks.past
+    samples, errors, squares, guess, blend, context, _, _, scratch = wave
+    size, at = squares.shape[2], 0
     group, turn = size // G, samples.size // size - 1
-    starts, ago = np.empty(near.on.size, np.int64), np.empty(past.on.size, np.int64)
-    bins = wave.energy.view(np.int64)
+    starts, gains = np.empty(near.on.size, np.int64), model.gains
+    sums, energy = scratch[:4], scratch[4]
+    bins = energy.view(np.int64)
     for g in range(G):
         low, high = _rows(t, g, blocks)
         if low >= high:
@@ -206,39 +168,46 @@ def _predict_step(
         y = low
         while y < high:
             stop = y + 1 if y < 2 else high
-            for k in range(predictors.used[g]):
+            for k in range(model.used[g]):
                 place = ((t + near.on[k]) & turn) * size + max(g - near.back[k], 0) * group
                 starts[k] = place + (y + 2 + near.down[k]) * B
-            weights, lanes = predictors.weights[min(y, 2), g], (stop - y) * B
-            _guess(samples, starts, predictors.used[g], weights, lanes, guess, at + (y - low) * B)
+            weights, lanes = model.weights[min(y, 2), g], (stop - y) * B
+            _guess(samples, starts, model.used[g], weights, lanes, guess, at + (y - low) * B)
             y = stop
         lanes, here = (high - low) * B, g * group + (low + 2) * B
+        over = here - B
         for p in range(4):
-            left, over = wave.squares[(t - 1) & 3, p, here:], here - B
-            right, above = wave.squares[(t - 1) & 3, p, over:], wave.squares[(t - 2) & 3, p, over:]
-            corner, row = wave.squares[(t - 3) & 3, p, over:], wave.sums[p]
+            left, right = squares[(t - 1) & 3, p, here:], squares[(t - 1) & 3, p, over:]
+            above, corner = squares[(t - 2) & 3, p, over:], squares[(t - 3) & 3, p, over:]
+            row = sums[p]
             for j in range(lanes):
                 row[j] = left[j] + right[j] + above[j] + corner[j] + 256.0
-        _blend(guess, at, wave.sums, lanes, blend)
-        for f in range(ago.size):
-            place = ((t + past.on[f]) & turn) * size + max(g - past.back[f], 0) * group
-            ago[f] = place + (low + 2 + past.down[f]) * B
-        _expect(wave.errors, ago, model.gains[g], lanes, wave.energy)
+        _blend(guess, at, sums, lanes, blend)
+        energy[:lanes] = 16.0 * gains[g, past.on.size]
+        for f in range(past.on.size):
+            gain = gains[g, f]
+            if gain:
+                place = ((t + past.on[f]) & turn) * size + max(g - past.back[f], 0) * group
+                known = errors[place + (low + 2 + past.down[f]) * B :][:lanes]
+                for j in range(lanes):
+                    energy[j] += gain * known[j]
         for j in range(lanes):
             rest = blend[at + j] - 16.0 * np.floor((blend[at + j] + 8.0) / 16.0)
             level = min(max((bins[j] >> (50 + model.coarse)) - model.lowest, 0), wavefront.BINS - 1)
-            wave.context[at + j] = 2 * level + (1 if abs(rest) >= 4.0 else 0)
+            context[at + j] = 2 * level + (1 if abs(rest) >= 4.0 else 0)
         at += lanes
 
 
 @compiled
 def _read_step(
-    t: int, blocks: Blocks, model: Coding, wave: Wave, states: Integers, words: Any, word: int
+    t: int, blocks: Geometry, classes: Integers, wave: Wave, stream: Stream, word: int
 ) -> int:
     """Read tokens of a step, then raw bits behind them; return the next word.
 
     One more word stands behind the last one, for all that are missing: it saves a branch.
     """
+    _, _, _, _, _, context, token, z, _ = wave
+    states, words, entries, slots = stream
     G, B = blocks.rows.shape
     L, mask, end = states.size, (1 << TABLE_BITS) - 1, words.size - 1
     n = i = lane = most = 0
@@ -248,26 +217,26 @@ def _read_step(
             for b in range(B):
                 if y < blocks.rows[g, b]:
                     x = states[lane]
-                    table, slot = model.classes[wave.context[i]], x & mask
-                    symbol = model.slots[table, slot]
-                    entry = model.entries[table, symbol]
+                    table, slot = classes[context[i]], x & mask
+                    symbol = slots[table, slot]
+                    entry = entries[table, symbol]
                     x = (x >> TABLE_BITS) * (entry & 0xFFFF) + slot - (entry >> 16)
                     small = x < 1 << 16
                     states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
                     word += small
                     lane = lane + 1 if lane + 1 < L else 0
-                    wave.token[n] = symbol
-                    wave.z[n] = LEAST[symbol]
+                    token[n] = symbol
+                    z[n] = LEAST[symbol]
                     most = max(most, RAW[symbol])
                     n += 1
                 i += 1
     for low in range(0, most, RAW_BITS):
         lane = 0
         for i in range(n):
-            if RAW[wave.token[i]] > low:
-                some = min(RAW[wave.token[i]] - low, RAW_BITS)
+            if RAW[token[i]] > low:
+                some = min(RAW[token[i]] - low, RAW_BITS)
                 x, free = states[lane], TABLE_BITS - some
-                wave.z[i] += ((x & mask) >> free) << low
+                z[i] += ((x & mask) >> free) << low
                 x = ((x >> TABLE_BITS) << free) + (x & ((1 << free) - 1))
                 small = x < 1 << 16
                 states[lane] = x << 16 | np.int64(words[min(word, end)]) if small else x
@@ -277,10 +246,10 @@ def _read_step(
 
 
 @compiled
-def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.int32]) -> None:
+def _store_step(t: int, blocks: Geometry, top: float, wave: Wave, out: NDArray[np.int32]) -> None:
     """Store samples of a step, errors of predictions, and what stands around rows."""
     G, B = blocks.rows.shape
-    samples, errors, squares = wave.samples, wave.errors, wave.squares
+    samples, errors, squares, guesses, blends, _, _, z, _ = wave
     size = squares.shape[2]
     group, turn = size // G, samples.size // size - 1
     now, n, i = (t & turn) * size, 0, 0
@@ -290,7 +259,7 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
             x = t - 2 * (y + blocks.skew[g])
             for b in range(B):
                 if y < blocks.rows[g, b]:
-                    blend, number, here = wave.blend[i], wave.z[n], g * group + (y + 2) * B + b
+                    blend, number, here = blends[i], z[n], g * group + (y + 2) * B + b
                     whole = np.floor((blend + 8.0) / 16.0)
                     left = (number + 1) >> 1 if number & 1 else -(number >> 1)
                     left = -left if blend < 16.0 * whole else left
@@ -300,7 +269,7 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
                         samples[((t + 3) & turn) * size + here + B] = value
                     errors[now + here] = min(abs(blend - 16.0 * value), wavefront.ERROR_LIMIT)
                     for p in range(4):
-                        away = wave.guess[p, i] - 16.0 * value
+                        away = guesses[p, i] - 16.0 * value
                         squares[t & 3, p, here] = min(away * away, wavefront.SQUARE_LIMIT)
                     out[g, b, y, x] = value
                     n += 1
@@ -325,25 +294,22 @@ def _store_step(t: int, blocks: Blocks, top: float, wave: Wave, out: NDArray[np.
 
 
 @compiled
-def decode(
-    words: NDArray[np.uint16],
-    states: Integers,
-    blocks: Blocks,
-    near: Neighbours,
-    past: Neighbours,
-    predictors: Predictors,
-    model: Coding,
-    wave: Wave,
-    out: NDArray[np.int32],
-) -> int:
+def decode(stream: Stream, blocks: Geometry, model: Predictors, out: NDArray[np.int32]) -> int:
     """Decode one plane into its blocks, (G, B, height, width); return the next word."""
-    word = 0
+    (G, B), height, word, steps = blocks.rows.shape, blocks.height, 0, 1
+    while steps <= 4 - min(blocks.near.on.min(), blocks.past.on.min()):  # some are written ahead
+        steps *= 2
+    size, n = G * (height + ABOVE + BELOW) * B, G * height * B
+    ring = np.full(steps * size, model.first), np.zeros(steps * size), np.zeros((4, 4, size))
+    context, token, z = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    scratch = np.empty((5, height * B))
+    wave = (*ring, np.empty((4, n)), np.empty(n), context, token, z, scratch)
     for t in range(len(blocks.spans)):
-        _predict_step(t, blocks, near, past, predictors, model, wave)
-        word = _read_step(t, blocks, model, wave, states, words, word)
-        if word >= words.size:
+        _predict_step(t, blocks, model, wave)
+        word = _read_step(t, blocks, model.classes, wave, stream, word)
+        if word >= stream[1].size:
             break
-        _store_step(t, blocks, predictors.top, wave, out)
+        _store_step(t, blocks, model.top, wave, out)
     return word
 
 
@@ -351,7 +317,7 @@ def decode(
 
 
 @lru_cache(maxsize=16)
-def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
+def _geometry(layout: Layout) -> Geometry:
     """Return where samples lie, and their neighbours one by one.
 
     Neighbours that fill up to a multiple of four repeat the first.
@@ -364,7 +330,7 @@ def _geometry(layout: Layout) -> tuple[Blocks, Neighbours, Neighbours]:
         each += [each[0]] * (-len(each) % multiple)
         found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
     height, width = layout.block[2:]
-    return Blocks(rows, height, width, layout.skew, spans), found[0], found[1]
+    return Geometry(rows, height, width, layout.skew, spans, found[0], found[1])
 
 
 def _predictors(model: Model, stencil: Stencil) -> Predictors:
@@ -376,57 +342,26 @@ def _predictors(model: Model, stencil: Stencil) -> Predictors:
         for k, anchor in zip(ks, anchors, strict=True):
             weights[row, :, :, anchor] += inner[:, :, k]
     weights = np.pad(weights, [(0, 0)] * 3 + [(0, -weights.shape[3] % 4)])
-    return Predictors(float(model.top), weights, -(-stencil.used // 4) * 4)
-
-
-def _wave(layout: Layout, farthest: int, first: int) -> Wave:
-    """Return a ring of as many steps as neighbours lie back, and some that are written ahead."""
-    G, B, height = layout.n_groups, layout.n_blocks, layout.block[2]
-    steps = 1 << (4 + farthest).bit_length()
-    size, n = G * (height + ABOVE + BELOW) * B, G * height * B
-    context, token, z = np.empty((3, n), np.int64)
-    return Wave(
-        np.full(steps * size, float(first)),
-        np.zeros(steps * size),
-        np.zeros((4, 4, size)),
-        np.empty((4, n)),
-        np.empty(n),
-        context,
-        token,
-        z,
-        np.empty((4, height * B)),
-        np.empty(height * B),
-    )
+    used, gains = -(-stencil.used // 4) * 4, model.gains[stencil.kinds].astype(np.float64)
+    ends, bins = (float(model.top), float(model.first)), (model.lowest, model.coarse)
+    return Predictors(*ends, weights, used, gains, *bins, model.classes)
 
 
 def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
     """Return what `Frame.predict` does."""
-    stencil = frame.stencil
-    blocks, near, _ = _geometry(stencil.layout)
+    blocks = _geometry(frame.stencil.layout)
     error, n = np.zeros(frame.samples.shape), int(blocks.rows.sum()) * blocks.width
     z, far = np.empty(n, np.int64), np.empty(n, np.bool_)
-    predict_rows(frame.samples, blocks, near, _predictors(model, stencil), error, z, far)
+    predict_rows(frame.samples, blocks, _predictors(model, frame.stencil), error, z, far)
     return error, z, far
 
 
-def decode_plane(plane: Plane) -> None:
-    """Find the samples and the tail of a plane."""
-    layout, stencil = plane.layout, Stencil.of(plane.layout)
-    blocks, near, past = _geometry(layout)
-    model = Model.unpack(plane.header, stencil)
-    tables, stream = model.tables(), StreamReader(plane.stream)
-    known = Coding(
-        model.gains[stencil.kinds].astype(np.float64),
-        model.lowest,
-        model.coarse,
-        model.classes,
-        tables.slots,
-        tables.entries,
-    )
+def decode_plane(layout: Layout, model: Model, stream: StreamReader) -> NDArray[np.integer]:
+    """Return the samples of a plane, (C, A, Z, Y, X)."""
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
-    wave = _wave(layout, -int(min(near.on.min(), past.on.min())), model.first)
-    predictors = _predictors(model, stencil)
-    stream.at = decode(stream.words, stream.x, blocks, near, past, predictors, known, wave, out)
+    known, tables = _predictors(model, Stencil.of(layout)), model.tables()
+    coded = stream.x, stream.words, tables.entries, tables.slots
+    stream.at = decode(coded, _geometry(layout), known, out)
     if stream.at >= stream.words.size:
         raise too_short()
-    plane.samples, plane.tail = layout.join(out), stream.finish()
+    return layout.join(out)

@@ -14,7 +14,6 @@ What both ends compute is whole numbers held in float64 below 2^53, so that sums
 matrix products are exact in any order, on any machine.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -61,11 +60,6 @@ class Layout:
         return tuple(-(-n // h) for n, h in zip(self.shape[1:], self.block, strict=True))
 
     @property
-    def n_samples(self) -> int:
-        """All samples of the array."""
-        return math.prod(self.shape)
-
-    @property
     def n_blocks(self) -> int:
         """B, all blocks."""
         return int(np.prod(self.counts))
@@ -83,11 +77,8 @@ class Layout:
     @cached_property
     def skews(self) -> tuple[int, int, int]:
         """What one step in c, a, z adds to u."""
-        out, s = [], 2
-        for n in (self.block[1], self.block[0], self.shape[0]):
-            out.append(s if n > 1 else 0)
-            s *= 2 if n > 1 else 1
-        return out[2], out[1], out[0]
+        c, a, z = self.shape[0] > 1, self.block[0] > 1, self.block[1] > 1
+        return c * (2 << z << a), a * (2 << z), z * 2
 
     @cached_property
     def skew(self) -> Integers:
@@ -111,33 +102,26 @@ class Layout:
     @cached_property
     def lengths(self) -> Integers:
         """How much of every block lies in the array along A, Z and Y, shape (3, B); never 0."""
-        out = []
-        for axis in range(3):
-            h, n = self.block[axis], self.counts[axis]
-            inside = np.minimum(h, self.shape[1 + axis] - h * np.arange(n))
-            shape = [n if i == axis else 1 for i in range(4)]
-            out.append(np.broadcast_to(inside.reshape(shape), self.counts).ravel())
-        return np.stack(out).astype(np.int64)
+        starts = np.indices(self.counts).reshape(4, -1)[:3] * np.array(self.block[:3])[:, None]
+        ends = np.array(self.shape[1:4])[:, None] - starts
+        return np.asarray(np.minimum(np.array(self.block[:3])[:, None], ends), np.int64)
 
     @property
     def heights(self) -> Integers:
         """Rows of every block that lie in the array, shape (B,)."""
-        rows: Integers = self.lengths[2]
-        return rows
+        return np.asarray(self.lengths[2])
 
     @cached_property
     def filled(self) -> Bools:
         """Which groups of which blocks lie in the array, shape (G, B)."""
         _, a, z = self.groups.T
-        out: Bools = (a[:, None] < self.lengths[0]) & (z[:, None] < self.lengths[1])
-        return out
+        return np.asarray((a[:, None] < self.lengths[0]) & (z[:, None] < self.lengths[1]))
 
     @cached_property
     def valid(self) -> Bools:
         """Which lanes hold samples of the array, shape (G, U, B)."""
         y = np.arange(self.n_lines)[None, :, None] - self.skew[:, None, None]
-        out: Bools = (y >= 0) & (y < self.heights) & self.filled[:, None]
-        return out
+        return np.asarray((y >= 0) & (y < self.heights) & self.filled[:, None])
 
     @cached_property
     def sizes(self) -> Integers:

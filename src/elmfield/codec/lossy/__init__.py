@@ -1,9 +1,9 @@
 """Arrays with loss: cosine modes of boxes rounded to one step, or errors below a bound.
 
 `packing` codes arrays to a step, `bounded` to a largest error, the latter most often by
-`interpolated`; `lossy_tile` decodes what was coded in boxes. Between
-them: `transform` (boxes and their modes), `write` and `read` (sections of a tile), `contexts` (what
-a coefficient is expected to be) with their `coder` and its streams of symbols, `deblock`.
+`interpolated`; `lossy_tile` decodes what was coded in boxes. Between them: `transform` (boxes and
+their modes), `sections` of a tile, `contexts` (what a coefficient is expected to be) with their
+`coder`, `deblock`.
 """
 
 from elmfield.codec.container import INTERPOLATED

@@ -17,7 +17,7 @@ from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.coder import BIT_PRICE, Coder
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, Prior, Small
 from elmfield.codec.lossy.transform import modes
-from elmfield.codec.symbol_tables import AdaptiveTables, Entries
+from elmfield.codec.symbol_tables import Entries, Learning
 
 Singles = NDArray[np.float32]
 Boxes = tuple[Integers, Integers, Integers, Bools, Integers, int, int]
@@ -27,27 +27,25 @@ largest along each axis with several boxes (M, K); both neighbours there (K, 2, 
 large boxes."""
 Rules = tuple[Counts, Small, Small, Small, Singles, np.float32]
 """Trained weights, classes, classes of flags; levels, costs of tokens, the price of a bit."""
-Learning = tuple[Integers, Integers, Integers, Integers, Entries, Small, int, int, int]
-"""The members of :class:`AdaptiveTables`."""
-Given = tuple[bool, Singles, Integers, Counts, Integers, Words]
-"""Whether to read; magnitudes in steps, last diagonals, numbers to fill in; states, words."""
+Given = tuple[bool, Singles, Integers, Counts, Integers, Words, Learning, Learning]
+"""Whether to read; magnitudes in steps, last diagonals, numbers to fill in; states, words; tables
+of tokens and of flags."""
 Found = tuple[Entries, Integers, Integers, Counts, Small, Integers]
 """Entries of symbols, ends of their batches; places, values and widths of what goes raw; how many
 symbols, batches, raw numbers there are, and the next word."""
+Seen = tuple[Counts, Counts, Integers, Small, Small]
+"""Magnitudes as contexts see them, with a row of zeros at the end, and their sums over neighbours;
+boxes that are alive, even ones first; room for classes and symbols of a batch."""
 
-N_POSITIONS, N_LEVELS, EDGES = contexts.POSITIONS, contexts.LEVELS, contexts.EDGES
-FEW_BOXES, DIRECT, ESCAPE = contexts.ONE_BATCH_BOXES, contexts.DIRECT, contexts.ESCAPE
-CHECKPOINTS, COARSE_STEPS = np.array(contexts.CHECKPOINTS), contexts.COARSE_STEPS
-LOW_BITS, FIRST_LONG, TOKENS = contexts.LOW_BITS, contexts.FIRST_LONG, contexts.TOKENS
-WIDTHS, BASES, SEEN = contexts.WIDTHS, contexts.BASES, contexts.SEEN
+CHECKPOINTS = np.array(contexts.CHECKPOINTS)
 TOP_SUM = (1 << contexts.SUM_BITS) - 1
 
 
 @compiled
 def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found: Found) -> bool:
     """Read symbols of a batch, or write them; learn from them. False where words are missing."""
-    is_reading, _, _, _, states, words = given
-    counts, seen, fresh, n, entries, slots, weight, limit, patience = tables
+    is_reading, _, _, _, states, words, _, _ = given
+    entries, slots = tables[4], tables[5]
     out, ends, _, _, _, done = found
     if is_reading:
         done[3] = kernels.read(states, words, classes, slots, entries, symbols, done[3])
@@ -59,35 +57,30 @@ def _code(given: Given, tables: Learning, classes: Small, symbols: Small, found:
         done[0] += symbols.size
         ends[done[1]] = done[0]
         done[1] += 1
-    kernels.count(classes, symbols, seen)
-    n[1] += symbols.size
-    if n[1] >= patience + n[0] // 8:
-        n[0] += n[1]
-        n[1] = 0
-        kernels.learn(seen, counts, fresh, entries, slots, weight, limit)
+    kernels.update(tables, classes, symbols)
     return True
 
 
 @compiled
 def _classify(
-    A: Counts,
-    near: Counts,
-    alive: Integers,
+    seen: Seen,
     boxes: Boxes,
     rules: Rules,
+    some: Integers,
     m: int,
     is_odd: bool,
     mean: int,
     out: Small,
 ) -> None:
-    """Find the classes of mode m of boxes; odd ones know it of their neighbours."""
+    """Find the classes of mode m of some boxes; odd ones know it of their neighbours."""
+    A, near, _, _, _ = seen
     _, lower, position, high, around, d, large = boxes
     weights, classes, _, levels, _, _ = rules
-    W, K, first = weights[position[m]], around.shape[0], large * N_POSITIONS + position[m]
-    first = (first + is_odd * (N_POSITIONS // 2)) * N_LEVELS * N_LEVELS
+    W, K, first = weights[position[m]], around.shape[0], large * contexts.POSITIONS + position[m]
+    first = (first + is_odd * (contexts.POSITIONS // 2)) * contexts.LEVELS * contexts.LEVELS
     own_mean, near_mean = (mean * W[3]) >> 6, (mean * (W[9] if is_odd else W[5])) >> 6
-    for j in range(alive.size):
-        b, one, two, pairs, low, top, rest = alive[j], 0, 0, 0, 0, 0, 0
+    for j in range(some.size):
+        b, one, two, pairs, low, top, rest = some[j], 0, 0, 0, 0, 0, 0
         for k in range(d):
             one += A[lower[m, k], b]
             low += near[lower[m, k], b]
@@ -104,7 +97,7 @@ def _classify(
             v = top * W[6] + rest * W[7] + low * W[8] + near_mean
         u = int(np.int32(one * W[0] + two * W[1] + pairs * W[2] + own_mean))
         u, v = min(max(u, 0), TOP_SUM), min(max(int(np.int32(v)), 0), TOP_SUM)
-        out[j] = classes[first + levels[u] * N_LEVELS + levels[v]]
+        out[j] = classes[first + levels[u] * contexts.LEVELS + levels[v]]
 
 
 @compiled
@@ -115,38 +108,35 @@ def _choose(
     for j in range(alive.size):
         k, value = c[j], x[alive[j]]
         chosen = np.int64(value + np.float32(0.5))
-        if 0 < chosen < DIRECT:
+        if 0 < chosen < contexts.DIRECT:
             saved = costs[k, chosen] - costs[k, chosen - 1]
             chosen -= 2.0 * (np.float64(value) - chosen) + 1.0 < np.float64(price * saved)
-        h = chosen >> LOW_BITS[k]
-        out[j] = ESCAPE if h >= FIRST_LONG[k] else TOKENS[min(h, 1024)]
+        h = chosen >> contexts.LOW_BITS[k]
+        out[j] = contexts.ESCAPE if h >= contexts.FIRST_LONG[k] else contexts.TOKENS[min(h, 1024)]
         q[alive[j]] = chosen
 
 
 @compiled
 def _level(total: int) -> int:
-    return int(np.searchsorted(COARSE_STEPS, total, side="right"))
+    return int(np.searchsorted(contexts.COARSE_STEPS, total, side="right"))
 
 
 @compiled
 def _code_flags(
-    check: int,
+    seen: Seen,
     boxes: Boxes,
     rules: Rules,
     given: Given,
-    tables: Learning,
     found: Found,
-    A: Counts,
-    near: Counts,
-    alive: Integers,
-    n_even: int,
-    c: Small,
-    on: Small,
+    check: int,
+    n: int,
+    even: int,
 ) -> bool:
-    """Code which boxes go on at a checkpoint."""
+    """Code which boxes go on at a checkpoint, of n alive."""
     starts, _, _, _, around, d, large = boxes
+    A, near, alive, c, on = seen
     s, going = CHECKPOINTS[check], np.zeros(A.shape[1], np.int64)
-    for first, stop, is_odd in ((0, n_even, False), (n_even, alive.size, True)):
+    for first, stop, is_odd in ((0, even, False), (even, n, True)):
         if first == stop:
             continue
         for j in range(first, stop):
@@ -157,12 +147,12 @@ def _code_flags(
                 other += w * near[m, b]
             for k in range(around.shape[0]):
                 edge += going[around[k, 0, b]] + going[around[k, 1, b]]
-            edge = (edge * (EDGES - 2) + d) // (2 * d) if is_odd else EDGES - 1
+            edge = (edge * (contexts.EDGES - 2) + d) // (2 * d) if is_odd else contexts.EDGES - 1
             own, other = _level(int(np.int32(own))), _level(int(np.int32(other)) // (2 * d))
             c[j] = rules[2][check, large, own, other, edge]
             if not given[0]:
                 on[j] = given[2][b] >= s
-        if not _code(given, tables, c[first:stop], on[first:stop], found):
+        if not _code(given, given[7], c[first:stop], on[first:stop], found):
             return False
         for j in range(first, stop):
             going[alive[j]] = on[j]
@@ -171,32 +161,22 @@ def _code_flags(
 
 @compiled
 def walk(
-    boxes: Boxes,
-    rules: Rules,
-    given: Given,
-    tokens: Learning,
-    flags: Learning,
-    found: Found,
-    A: Counts,
-    alive: Integers,
-    n_even: int,
+    boxes: Boxes, rules: Rules, given: Given, found: Found, A: Counts, alive: Integers, n_even: int
 ) -> bool:
     """Code all magnitudes; A has a row of zeros at its end. False where words are missing."""
     starts, lower, _, _, around, d, _ = boxes
-    is_reading, x, _, q, _, _ = given
+    is_reading, x, _, q, _, _, tokens, _ = given
     _, _, place, value, width, done = found
     N, n, K = A.shape[1], alive.size, around.shape[0]
     near, means = np.zeros(A.shape, np.int32), np.zeros(A.shape[0], np.int64)
     size = max(np.max(np.diff(starts)), 1) * n
     c, symbols = np.empty(size, np.uint8), np.empty(size, np.uint8)
+    seen = A, near, alive, c, symbols
     for s in range(starts.size - 1):
         first, stop = starts[s], starts[s + 1]
         check = int(np.searchsorted(CHECKPOINTS, s))
         if s and check < CHECKPOINTS.size and CHECKPOINTS[check] == s:
-            some = alive[:n]
-            if not _code_flags(
-                check, boxes, rules, given, flags, found, A, near, some, n_even, c, symbols
-            ):
+            if not _code_flags(seen, boxes, rules, given, found, check, n, n_even):
                 return False
             n_on, even = 0, n_even
             for j in range(n):
@@ -205,7 +185,7 @@ def walk(
                     n_on += 1
                 elif j < even:
                     n_even -= 1
-            if n_on < n and n_on < FEW_BOXES:
+            if n_on < n and n_on < contexts.ONE_BATCH_BOXES:
                 n_even = n_on
             n = n_on
         if n == 0:
@@ -222,7 +202,7 @@ def walk(
                 continue
             for m in range(first, stop):
                 own = c[(m - first) * count :][:count]
-                _classify(A, near, some, boxes, rules, m, is_odd, means[m], own)
+                _classify(seen, boxes, rules, some, m, is_odd, means[m], own)
                 if not is_reading:
                     out = symbols[(m - first) * count :][:count]
                     _choose(x[m], some, own, rules[4], rules[5], q[m], out)
@@ -231,10 +211,12 @@ def walk(
                 return False
             for i in range(size):
                 k, t, m, b = c[i], symbols[i], first + i // count, some[i % count]
-                A[m, b] = SEEN[k, t]
-                if WIDTHS[k, t]:
-                    place[done[2]], width[done[2]] = m * N + b, WIDTHS[k, t]
-                    value[done[2]] = BASES[k, t] if is_reading else q[m, b] - BASES[k, t]
+                A[m, b] = contexts.SEEN[k, t]
+                if contexts.WIDTHS[k, t]:
+                    place[done[2]], width[done[2]] = m * N + b, contexts.WIDTHS[k, t]
+                    value[done[2]] = (
+                        contexts.BASES[k, t] if is_reading else q[m, b] - contexts.BASES[k, t]
+                    )
                     done[2] += 1
         for m in range(first, stop):
             for j in range(n_even if s else n):
@@ -251,19 +233,12 @@ def walk(
 def _boxes(B: int, grid: tuple[int, ...]) -> Boxes:
     """Return what is around the modes of boxes."""
     d, n = len(grid) - 1, int(np.prod(grid))
-    m, places, around = modes(B, d), contexts.places(B, d), contexts.box_neighbours(grid)
-    starts, total, lower = np.array(m.starts), m.index.sum(axis=1), []
-    for some, back in zip(places.lower, (1, 2, 2)):
-        diagonal = np.maximum(total - back, 0)
-        first, size = starts[diagonal], starts[diagonal + 1] - starts[diagonal]
-        for x in some:  # places in a diagonal, as rows
-            lower.append(np.where((total >= back) & (x < size), first + x, len(total)))
-    high = [places.high[k].ravel() for k, _ in around]
+    places, around = contexts.places(B, d), contexts.box_neighbours(grid)
     return (
-        starts,
-        np.stack(lower, axis=1),
+        np.array(modes(B, d).starts),
+        np.ascontiguousarray(places.lower.T),
         places.position.astype(np.int64),
-        np.array(high, bool).reshape(-1, len(total)).T.copy(),
+        np.ascontiguousarray(places.high[:, [k for k, _ in around]]),
         np.array([pair for _, pair in around], np.int64).reshape(-1, 2, n),
         d,
         int(B >= 16),
@@ -277,27 +252,23 @@ def _rules(prior: Prior) -> Rules:
     return weights, classes, flags, contexts.levels(), costs, np.float32(BIT_PRICE)
 
 
-def _learning(tables: AdaptiveTables) -> Learning:
-    made = tables.tables
-    known = tables.counts, tables.seen, tables.fresh, tables.n, made.entries, made.slots
-    return *known, tables.weight, tables.limit, tables.patience or 0
-
-
-def run(boxes: BoxWalk, prior: Prior, coder: Coder) -> None:
+def run(boxes: BoxWalk, coder: Coder) -> None:
     """Run a walk for one of our coders."""
     reader, n = coder.reader, (boxes.A.shape[0] + len(CHECKPOINTS)) * len(boxes.boxes)
     states, words, done = np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(4, np.int64)
     if reader is not None:
         states, words, done[3] = reader.x, reader.words, reader.at
-    given = reader is not None, coder.x, coder.last, coder.q, states, words
+    tables = coder.tokens.arrays, coder.flags.arrays
+    given = reader is not None, coder.x, coder.last, coder.q, states, words, *tables
     entries = np.empty(n if reader is None else 0, np.uint32)
     ends = np.empty(4 * boxes.modes.n_diagonals, np.int64)
-    raw = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.uint8)
-    tokens, flags = (_learning(tables) for tables in coder.tables)
+    place, value, width = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.uint8)
     around, start = _boxes(boxes.modes.B, boxes.grid), (boxes.boxes.copy(), boxes.n_even)
-    found = entries, ends, *raw, done
-    if not walk(around, _rules(prior), given, tokens, flags, found, boxes.padded, *start):
+    found = entries, ends, place, value, width, done
+    if not walk(around, _rules(coder.prior), given, found, boxes.padded, *start):
         raise too_short()
+    n_symbols, n_batches, n_raw, at = done.tolist()
     if reader is not None:
-        reader.at = int(done[3])
-    coder.keep(entries[: done[0]], ends[: done[1]], *(x[: done[2]] for x in raw))
+        reader.at = at
+    coder.writer.append(entries[:n_symbols], np.diff(ends[:n_batches], prepend=0))
+    coder.raw.append((place[:n_raw], width[:n_raw], value[:n_raw]))

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec.lossy.transform import Modes, modes
+
+if TYPE_CHECKING:
+    from elmfield.codec.lossy.coder import Coder
 
 Counts = NDArray[np.int32]
 Small = NDArray[np.uint8]
@@ -45,13 +48,8 @@ COARSE = len(COARSE_STEPS) + 1
 @lru_cache(maxsize=1)
 def levels() -> Small:
     """Return the level of every sum below 2^18: 0, or the number of j with 2^(j/3) <= sum."""
-    table = np.zeros(1 << SUM_BITS, np.uint8)
-    for j in range(LEVELS - 1):
-        start = round(2 ** (j / 3))
-        start += -1 if (start - 1) ** 3 >= 1 << j else 0
-        start += 1 if start**3 < 1 << j else 0
-        table[start:] = j + 1
-    return table
+    n = np.arange(1 << SUM_BITS, dtype=np.float64)
+    return np.frexp(n * n * n)[1].astype(np.uint8)  # the bits of the cube
 
 
 @dataclass(frozen=True)
@@ -62,16 +60,16 @@ class ModePlaces:
     ----------
     position : array, shape (M,)
         That of phase 0; phase 1 adds POSITIONS // 2.
-    high : list of arrays of bool, shape (M, 1)
+    high : array of bool, shape (M, d)
         For each axis whether the mode's index is its largest there.
-    lower : lists of arrays, shape (M,)
-        The mode less one along each axis, less two along each axis, less one along each pair of
-        axes: its place in its diagonal, behind the last one where there is none.
+    lower : array, shape (d + d + pairs, M)
+        Rows of the mode less one along each axis, less two along each axis, less one along each
+        pair of axes; M where there is none.
     """
 
     position: Places
-    high: list[NDArray[np.bool_]]
-    lower: list[list[Places]]
+    high: NDArray[np.bool_]
+    lower: Places
 
 
 @lru_cache(maxsize=32)
@@ -82,31 +80,15 @@ def places(B: int, d: int) -> ModePlaces:
     rest = total - top
     span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
     shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
-    row, starts = np.argsort(m.rows), np.array([0, *m.starts])
-
-    def find_lower(step: NDArray[np.int64]) -> Places:
-        inside, diagonal = (m.index >= step).all(axis=1), total - step.sum()
-        found, first = starts[diagonal + 2], starts[diagonal + 1]
-        found[inside] = row[(m.index[inside] - step) @ B ** np.arange(d - 1, -1, -1)]
-        return np.asarray(found - first, np.intp)
-
     one = np.eye(d, dtype=np.int64)
     pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
+    lower = m.index - np.stack([*one, *(2 * one), *pairs])[:, None]
+    place = np.where((lower < 0).any(axis=2), len(total), lower @ B ** np.arange(d - 1, -1, -1))
     return ModePlaces(
         (span * 3 + shape).astype(np.intp),
-        [(m.index[:, k] == top)[:, None] for k in range(d)],
-        [[find_lower(step) for step in steps] for steps in (list(one), list(2 * one), pairs)],
+        m.index == top[:, None],
+        np.append(np.argsort(m.rows), len(total))[place],
     )
-
-
-class BatchCoder(Protocol):
-    """Decides what is coded: an encoder, a decoder, or a program that gathers statistics."""
-
-    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
-        """Return whether boxes go on at a checkpoint."""
-
-    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
-        """Return magnitudes (modes, boxes) of a batch, as later contexts see them."""
 
 
 class BoxWalk:
@@ -134,7 +116,7 @@ class BoxWalk:
         phases = checkerboard(grid)
         self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
-    def run(self, prior: "Prior", coder: BatchCoder) -> None:
+    def run(self, prior: "Prior", coder: "Coder") -> None:
         """Code all batches."""
         self.prior, self.coder = prior, coder
         none = np.zeros((1, len(self.boxes)), np.int32)
@@ -182,8 +164,10 @@ class BoxWalk:
         self, rows: slice, below: list[Counts], near: list[Counts]
     ) -> tuple[list[Counts], Counts, Counts]:
         """Return sums of lower modes of the box, and of neighbours; means of the first."""
-        one, two, pairs = ([place[rows] for place in some] for some in self.places.lower)
-        own = [_add_rows(below[0], one), _add_rows(below[1], two), _add_rows(below[1], pairs)]
+        d, (n, n_before) = self.modes.d, (len(x) - 1 for x in below)
+        one = np.minimum(self.places.lower[:d, rows] - (rows.start - n), n)
+        rest = np.minimum(self.places.lower[d:, rows] - (rows.start - n - n_before), n_before)
+        own = [_add_rows(below[0], one), *(_add_rows(below[1], x) for x in (rest[:d], rest[d:]))]
         mean = own[0].sum(axis=1, dtype=np.int64) * 64 // own[0].shape[1]
         mean = np.minimum(mean, 1 << 20).astype(np.int32)[:, None]
         return own, _add_rows(near[0], one), mean
@@ -199,7 +183,7 @@ class BoxWalk:
         for k, (one, other) in self._next:
             both = slab.take(one[boxes], axis=1)
             both += slab.take(other[boxes], axis=1)
-            top = self.places.high[k][rows]
+            top = self.places.high[rows, k, None]
             high += both * top
             both *= ~top
             rest += both
@@ -219,7 +203,8 @@ class BoxWalk:
         d, boxes, n = self.modes.d, self.boxes, self.n_even
         own = 2 * below[0].sum(axis=0, dtype=np.int32) + below[1].sum(axis=0, dtype=np.int32)
         other = 2 * near[0].sum(axis=0, dtype=np.int32) + near[1].sum(axis=0, dtype=np.int32)
-        z_own, z_near = _flag_levels(own), _flag_levels(other // (2 * d))
+        sums = own, other // (2 * d)
+        z_own, z_near = (np.searchsorted(COARSE_STEPS, total, side="right") for total in sums)
         table = self.prior.flags[CHECKPOINTS.index(s), self.large]
         on = np.zeros(len(boxes), bool)
         going = np.zeros(self.A.shape[1], np.int32)
@@ -277,19 +262,14 @@ def _add_weighted(sums: list[Counts], W: Counts, first: int) -> Counts:
     return out
 
 
-def _add_rows(slab: Counts, lower: list[Places]) -> Counts:
+def _add_rows(slab: Counts, lower: Places) -> Counts:
     """Return the sum over several lists of rows."""
-    if not lower:
+    if not len(lower):
         return np.zeros((0, slab.shape[1]), np.int32)
-    out = slab.take(lower[0], axis=0)
+    out: Counts = slab.take(lower[0], axis=0)
     for rows in lower[1:]:
         out += slab.take(rows, axis=0)
     return out
-
-
-def _flag_levels(total: NDArray[np.integer]) -> Small:
-    """Return levels of sums for flags."""
-    return np.searchsorted(COARSE_STEPS, total, side="right").astype(np.uint8)
 
 
 # --- magnitudes as symbols ------------------------------------------------------------------------

@@ -8,10 +8,10 @@ encoder says for each channel and level of roughness how strongly to smooth: whe
 help, not at all. All arithmetic of the decoder is in integers.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from operator import mul, sub
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from elmfield._array.running import pays
 from elmfield.codec.lossy.transform import Floats, Whole
 
+if TYPE_CHECKING:
+    from elmfield.codec.lossy.sample_loops import CompiledMoves
+
 Ints = NDArray[np.int32]
 Small = NDArray[np.uint8]
 Shorts = NDArray[np.int16]
-Moves = tuple[tuple[int, slice], Small, Ints]
+Part = tuple[tuple[int, slice], Small, Ints]
 """Channel and rows of a part; levels and moves of its samples, (axes and across, n...)."""
 
 LIMITS = (32, 128)
@@ -55,28 +58,29 @@ def find_roughness(y: NDArray[np.integer], B: int | None = None) -> Ints:
     With the size of boxes, those across a border are left out: what counts in their place is the
     one next to them within the box. Else the step at a border would pass for the picture's own.
     """
-    z = np.clip(y, -LARGEST_SAMPLE, LARGEST_SAMPLE).astype(np.int32)
-    total = np.zeros((z.ndim - 1, *z.shape), np.int32)
+    # In place as far as possible: fresh memory costs more than the sums.
+    z = np.empty(y.shape, np.int32)
+    np.clip(y, -LARGEST_SAMPLE, LARGEST_SAMPLE, out=z, casting="unsafe")
+    total, other = np.zeros((2, z.ndim - 1, *z.shape), np.int32)
     for k in range(1, z.ndim):
-        if z.shape[k] > 2:
-            second = np.diff(z, 2, axis=k)
-            np.abs(second, out=second)
-            middle = [slice(None)] * z.ndim
-            middle[k] = slice(1, -1)
-            np.minimum(second, ROUGHEST, out=total[k - 1][tuple(middle)])
+        near, own = np.moveaxis(z, k, 0), np.moveaxis(total[k - 1], k, 0)
+        second = own[1:-1]
+        np.add(near[2:], near[:-2], out=second)
+        second -= near[1:-1]
+        second -= near[1:-1]
+        np.minimum(np.abs(second, out=second), ROUGHEST, out=second)
         if B is not None:
-            i = np.arange(z.shape[k])
-            inward = np.where(i % B == 0, i + 1, np.where((i + 1) % B == 0, i - 1, i))
-            total[k - 1] = total[k - 1].take(np.clip(inward, 0, z.shape[k] - 1), axis=k)
+            first, last = own[1::B].copy(), own[B - 1 :: B]
+            last[...] = own[B - 2 :: B][: len(last)]
+            own[::B][: len(first)] = first
     for k in range(2, total.ndim):
-        around = 2 * total
-        inner, outer = ([slice(None)] * total.ndim for _ in range(2))
-        for one, other, end in ((slice(1, None), slice(-1), 0), (slice(-1), slice(1, None), -1)):
-            inner[k], outer[k] = one, other
-            around[tuple(inner)] += total[tuple(outer)]
-            inner[k] = slice(0, 1) if end == 0 else slice(-1, None)
-            around[tuple(inner)] += total[tuple(inner)]
-        total = around
+        own, around = np.moveaxis(total, k, 0), np.moveaxis(other, k, 0)
+        np.add(own, own, out=around)
+        around[1:] += own[:-1]
+        around[:-1] += own[1:]
+        around[0] += own[0]
+        around[-1] += own[-1]
+        total, other = other, total
     return total
 
 
@@ -146,12 +150,41 @@ def _tabulate_moves(weights: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.tensordot(weights, limited, axes=(-1, 0)).astype(np.int32)
 
 
-def find_moves(y: Whole, B: int, weights: Shorts) -> Iterator[Moves]:
-    """Yield, for parts of the samples, how far weights would move them, and by which levels.
+class Moves:
+    """How far weights would move samples (C, n...), and by which levels.
 
     Levels and moves, in ``2^-WEIGHT_BITS`` units, are those along each axis, then across: there
     the level is the largest of all axes.
     """
+
+    def __init__(self, y: Whole, B: int, weights: Shorts) -> None:
+        self._parts = list(_find_parts(y, B, weights))
+
+    def products(self, off: Floats) -> tuple[Floats, Floats]:
+        """Return sums of products of moves, (C, levels, levels), and with errors, (C, levels)."""
+        power, along = np.zeros((len(off), LEVELS, LEVELS)), np.zeros((len(off), LEVELS))
+        some = (..., slice(None, None, gain_every(off)))
+        for part, levels, moves in self._parts:
+            level, move = levels[some], moves[some]
+            by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
+            by_level = by_level.astype(np.float64)
+            power[part[0]] += by_level @ by_level.T
+            along[part[0]] += by_level @ off[part][some].ravel()
+        return power, along
+
+    def apply(self, y: Whole, gains: Small) -> Whole:
+        """Return samples moved, in units."""
+        out, shift = y.astype(np.int64), WEIGHT_BITS + GAIN_BITS
+        for part, level, move in self._parts:
+            strong = (gains[part[0]].astype(np.int64).take(level) * move).sum(axis=0)
+            strong += 1 << shift >> 1
+            strong >>= shift
+            out[part] += strong
+        return out
+
+
+def _find_parts(y: Whole, B: int, weights: Shorts) -> Iterator[Part]:
+    """Yield levels and moves of parts of the samples."""
     d = y.ndim - 1
     level = find_levels(find_roughness(y, B), EDGES, d)
     if d > 1:
@@ -189,24 +222,18 @@ def _move_part(
     return total
 
 
+def _choose_moves(y: Whole, B: int, weights: Shorts) -> "Moves | CompiledMoves":
+    """Return moves by compiled loops where these pay."""
+    if pays(0):
+        from elmfield.codec.lossy.sample_loops import CompiledMoves
+
+        return CompiledMoves(y, B, weights)
+    return Moves(y, B, weights)
+
+
 def smooth(y: Whole, B: int, weights: Shorts, gains: Small) -> Whole:
     """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    if pays(0):
-        from elmfield.codec.lossy.sample_loops import Moves as Compiled
-
-        return Compiled(y, B, weights).apply(y, gains)
-    return _apply_moves(y, find_moves(y, B, weights), gains)
-
-
-def _apply_moves(y: Whole, moves: Iterable[Moves], gains: Small) -> Whole:
-    """Return samples moved, in units."""
-    out, shift = y.astype(np.int64), WEIGHT_BITS + GAIN_BITS
-    for part, level, move in moves:
-        strong = (gains[part[0]].astype(np.int64).take(level) * move).sum(axis=0)
-        strong += 1 << shift >> 1
-        strong >>= shift
-        out[part] += strong
-    return out
+    return _choose_moves(y, B, weights).apply(y, gains)
 
 
 def choose_gains(
@@ -224,29 +251,14 @@ def choose_gains(
         The sum of squares, in units, that a byte must save.
     """
     off = np.subtract(x, y, dtype=np.float64)
-    if pays(0):
-        from elmfield.codec.lossy.sample_loops import Moves as CompiledMoves
-
-        compiled = CompiledMoves(y, B, weights)
-        power, along = compiled.products(off)
-        apply = compiled.apply
-    else:
-        moves = list(find_moves(y, B, weights))
-        power, along = np.zeros((len(y), LEVELS, LEVELS)), np.zeros((len(y), LEVELS))
-        for part, level, move in moves:
-            some = (..., slice(None, None, gain_every(off)))
-            level, move = level[some], move[some]
-            by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
-            by_level = by_level.astype(np.float64)
-            power[part[0]] += by_level @ by_level.T
-            along[part[0]] += by_level @ off[part][some].ravel()
-        apply = partial(_apply_moves, moves=moves)
+    moves = _choose_moves(y, B, weights)
+    power, along = moves.products(off)
     scale = float(1 << WEIGHT_BITS + GAIN_BITS)
     gains = _solve_gains(power, along * scale)
     g = gains / scale
     saved = 2 * float(np.sum(g * along)) - float(np.einsum("ca,cab,cb->", g, power, g))
     saved *= gain_every(off)
-    return (gains, apply(y, gains=gains)) if saved > worth * gains.size else (None, y)
+    return (gains, moves.apply(y, gains)) if saved > worth * gains.size else (None, y)
 
 
 def gain_every(x: Floats) -> int:

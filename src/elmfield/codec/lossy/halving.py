@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats
-from elmfield.codec.lossy.transform import UNIT
+from elmfield.codec.lossy.transform import UNIT, neighbours
 from elmfield.codec.symbol_tables import Symbols
 
 WEIGHT = 4096
@@ -89,7 +89,7 @@ class Around:
         activity += left
         turns = []
         if self.phase.across:
-            sides = np.add.reduce([_neighbour_sums(pair, k) for k in self.phase.across])
+            sides = np.add.reduce([np.add(*neighbours(pair, k)) for k in self.phase.across])
             sides *= 0.5 / len(self.phase.across)
             sides -= pair
             turns.append(sides)
@@ -125,10 +125,9 @@ class CompiledAround(Around):
     ) -> None:
         from elmfield.codec import kernels
 
-        places, axis = _geometry(self.known.shape, self.phase.axis, self.phase.across)
-        known, sizes = self.known.reshape(-1), self.sizes.reshape(-1)
-        how = np.array(numbers)
-        kernels.predict(known, sizes, places, axis, self.n, terms, rows, guess, classes, how)
+        places = _geometry(self.known.shape, self.phase.axis, self.phase.across)
+        around = self.known.reshape(-1), self.sizes.reshape(-1), *places, self.n
+        kernels.predict(around, terms, rows, guess, classes, np.array(numbers))
 
     def some_terms(self, rows: int) -> Floats:
         """Return the terms of every so many rows, (terms, rows, width)."""
@@ -178,13 +177,6 @@ def _in_a_row(x: Floats, axis: int, n: int, *, line: bool) -> list[Floats]:
         around[(*low, slice(m + 1, None))] = 2 * around[last] - around[(*low, slice(m - 1, m))]
     found = [around[(*low, slice(o, o + n))] for o in range(4)]
     return [found[1].copy(), found[2], found[0], found[3]]
-
-
-def _neighbour_sums(x: Floats, axis: int) -> Floats:
-    """Return sums of both neighbours along an axis; an end is its own."""
-    n, low = x.shape[axis], (slice(None),) * axis
-    around = x.take(np.clip(np.arange(-1, n + 1), 0, n - 1), axis=axis)
-    return np.asarray(around[(*low, slice(n))] + around[(*low, slice(2, None))])
 
 
 def interleave(even: Floats, odd: Floats, axis: int) -> Floats:

@@ -9,13 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmfield._array import running
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.typing import Floats
 from elmfield.codec.ans import StreamReader, StreamWriter
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
 from elmfield.codec.lossy.halving import (
@@ -28,7 +26,7 @@ from elmfield.codec.lossy.halving import (
     interleave,
     phases,
 )
-from elmfield.codec.lossy.lossy_tile import Values, read_missing, round_samples
+from elmfield.codec.lossy.lossy_tile import Values, finish_samples, read_missing
 from elmfield.codec.lossy.packing import Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT
 from elmfield.codec.symbol_tables import AdaptiveTables, Symbols
@@ -53,18 +51,14 @@ FREQUENT_EFFORT = 7
 """Effort from which on tables learn often."""
 
 
-class Coder(Protocol):
-    """What is done in a phase: by an encoder, and by a decoder."""
+def walk(
+    shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: "_Encoder | _Decoder"
+) -> Floats:
+    """Return all samples in units, as `coder` finds them phase by phase.
 
-    def settle(self, phase: Phase, around: "Around") -> tuple[Sequence[int], int]:
-        """Return the weights of a phase, and by how much its levels are shifted."""
-
-    def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
-        """Add to guesses, in place, what is left of samples; return its size."""
-
-
-def walk(shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: Coder) -> Floats:
-    """Return all samples in units, as `coder` finds them phase by phase."""
+    It settles the weights of a phase and the shift of its levels, then adds to guesses, in place,
+    what is left of samples, and returns the size of that.
+    """
     known = np.full((1,) * len(shape), first)
     sizes = np.zeros(known.shape)
     kind = CompiledAround if running.pays(0) else Around
@@ -82,8 +76,8 @@ def walk(shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: Co
 
 
 @lru_cache(maxsize=1)
-def _initial_counts() -> Integers:
-    """Return counts of tokens to begin with: numbers fall off by one factor, the higher the mean.
+def _initial_tables() -> AdaptiveTables:
+    """Return tables of tokens to begin with: numbers fall off by one factor, the higher the mean.
 
     Whole numbers only: the same on every machine.
     """
@@ -96,12 +90,7 @@ def _initial_counts() -> Integers:
             some = rest * 16 // (mean + 16)
             counts[kind, level, token] += some
             rest -= some
-    return counts.reshape(-1, N_TOKENS)
-
-
-@lru_cache(maxsize=1)
-def _initial_tables() -> AdaptiveTables:
-    return AdaptiveTables(_initial_counts())
+    return AdaptiveTables(counts.reshape(-1, N_TOKENS))
 
 
 def _pieces(n: int, bits: int) -> list[slice]:
@@ -111,7 +100,7 @@ def _pieces(n: int, bits: int) -> list[slice]:
 
 
 @dataclass
-class _Encoder(Coder):
+class _Encoder:
     """Samples in units; weights are learned, symbols written."""
 
     t: Floats
@@ -166,7 +155,7 @@ class _Encoder(Coder):
 
 
 @dataclass
-class _Decoder(Coder):
+class _Decoder:
     """Symbols that are read."""
 
     reader: StreamReader
@@ -217,9 +206,9 @@ def _add(tokens: Symbols, large: Floats, signs: Symbols | None, unit: int, guess
     if running.pays(0):
         from elmfield.codec import kernels
 
-        left, some = np.empty(len(tokens)), np.zeros(1, np.uint8)
-        has_signs, signs = signs is not None, some if signs is None else np.append(signs, some)
-        kernels.add(tokens, np.append(large, 0.0), signs, has_signs, unit, guess, left)
+        left, none = np.empty(len(tokens)), np.zeros(0, np.uint8)
+        signs = none if signs is None else np.append(signs, np.uint8(0))
+        kernels.add(tokens, np.append(large, 0.0), signs, unit, guess, left)
         return left
     left = tokens.astype(np.float64)
     left[tokens >= DIRECT - 1] = large
@@ -295,17 +284,8 @@ def pack_interpolated(tile: PreparedTile, half: float, effort: int) -> Coded | N
         out.number(len(gaps))
         out.data += gaps
     out.data += encoder.writer.content()
-    found = _finish(units[None], tile.head, tile.offset, step, tile.missing)
+    found = finish_samples(units[None], tile.offset, step, tile.head, tile.missing)
     return fill_up(bytes(out.data), t.size, INTERPOLATED), found
-
-
-def _finish(
-    units: Floats, head: Head, offset: float, step: float, missing: NDArray[np.bool_] | None
-) -> Values:
-    found = round_samples(units, offset, step, head.dtype)
-    if missing is not None:
-        found[missing] = np.nan
-    return head.restore(found)
 
 
 def unpack(data: bytes) -> Values:
@@ -325,4 +305,4 @@ def unpack(data: bytes) -> Values:
     running.pays(math.prod(shape) // 4)
     decoder = _Decoder(StreamReader(reader.rest()), _initial_tables().copy(), learned, piece)
     units = walk(tuple(shape), order, float(first), decoder)
-    return _finish(units[None], head, offset, step, missing)
+    return finish_samples(units[None], offset, step, head, missing)

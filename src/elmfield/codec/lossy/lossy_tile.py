@@ -18,7 +18,7 @@ from elmfield.codec import lossless
 from elmfield.codec.ans import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.container import LOSSY, Head, damaged
 from elmfield.codec.lossy import deblock
-from elmfield.codec.lossy.read import plane_shapes, read_means, read_samples
+from elmfield.codec.lossy.sections import plane_shapes, read_means, read_samples
 from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
 from elmfield.codec.symbol_tables import AdaptiveTables
 
@@ -54,6 +54,16 @@ def round_samples(
     return np.clip(out, -top, top).astype(dtype)
 
 
+def finish_samples(
+    whole: Floats | Whole, offset: float, step: float, head: Head, missing: Mask | None
+) -> Values:
+    """Return the array of whole numbers (C, n...), NaN where samples are missing."""
+    out = round_samples(whole, offset, step, head.dtype)
+    if missing is not None:
+        out[missing] = np.nan
+    return head.restore(out)
+
+
 @dataclass(frozen=True)
 class Tile:
     """The header of a tile with loss, and its sections."""
@@ -76,33 +86,29 @@ class Tile:
         if head.dtype.kind == "b" or 0 in head.shape or len(head.shape) == (head.channel == 0):
             raise damaged("names an impossible dtype or shape")
         flags, log_size = reader.take(2)
-        d = len(head.spread) - 1
-        if flags > 15 or log_size > 7 or d * log_size > 15:
+        B, C, *shape = 1 << log_size, *head.spread
+        if flags > 15 or not 1 <= log_size <= 15 // len(shape) or min(64 * max(shape), 128) < B:
             raise damaged("names impossible boxes")
-        if (1 << log_size) < 2 or max(head.spread[1:]) * 64 < (1 << log_size):
-            raise damaged("names impossible boxes")
+        if flags & GAPS and head.dtype.kind != "f":
+            raise damaged("has gaps among integers")
         offset, step = reader.float(), reader.float()
         if not (math.isfinite(offset) and math.isfinite(step) and step > 0):
             raise damaged("has an impossible step")
-        matrix, C = None, head.spread[0]
+        matrix = gains = None
         if flags & ROTATED:
             if C > MAX_ROTATED_CHANNELS:
                 raise damaged("rotates too many channels")
             matrix = reader.array("<i2", C * C).astype(np.float64).reshape(C, C)
-        gains = None
         if flags & SMOOTHED:
             gains = reader.array("u1", C * deblock.LEVELS).reshape(C, -1)
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
-        n = len(plane_shapes(head.spread, 1 << log_size)) + 1
-        n += bool(flags & GAPS) + bool(flags & BOUNDED)
-        lengths = [reader.number() for _ in range(n)]
-        sections = [reader.take(n) for n in lengths]
+        n = len(plane_shapes(head.spread, B)) + 1 + bool(flags & GAPS) + bool(flags & BOUNDED)
+        sections = [reader.take(size) for size in [reader.number() for _ in range(n)]]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
-        boxes = (1 << log_size, offset, step)
-        return cls(head, *boxes, matrix, gains, mask, unit, corrections, sections)
+        return cls(head, B, offset, step, matrix, gains, mask, unit, corrections, sections)
 
     def missing(self) -> Mask | None:
         """Return the gaps, (C, n...)."""
@@ -110,18 +116,10 @@ class Tile:
 
     def values(self) -> Values:
         """Return the samples."""
-        head = self.head
-        y = read_samples(self.sections, head.spread, self.B, self.gains)
-        whole = self._mix(y)
+        whole = self._mix(read_samples(self.sections, self.head.spread, self.B, self.gains))
         if self.unit:
             whole += self.unit * _read_corrections(self.corrections, whole.astype(np.int64))
-        out = round_samples(whole, self.offset, self.step, head.dtype)
-        missing = self.missing()
-        if missing is not None:
-            if head.dtype.kind != "f":
-                raise damaged("has gaps among integers")
-            out[missing] = np.nan
-        return head.restore(out)
+        return finish_samples(whole, self.offset, self.step, self.head, self.missing())
 
     def _mix(self, y: Whole) -> Floats:
         whole = y.astype(np.float64)

@@ -13,7 +13,7 @@ from elmfield._array.running import pays, spread
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
-from elmfield.codec.lossy import deblock, lossy_tile, transform, write
+from elmfield.codec.lossy import deblock, lossy_tile, sections, transform
 from elmfield.codec.lossy.coder import BIT_PRICE
 from elmfield.codec.lossy.contexts import load_prior
 from elmfield.codec.lossy.lossy_tile import BOUNDED, GAPS, ROTATED, SMOOTHED, Mask, Values
@@ -142,12 +142,14 @@ def rank_sizes(x: Floats) -> list[int]:
     sizes = [B for B in SIZES[d] if 2 * least > B or SIZES[d][-1] == B]
     room = LARGEST / (top * UNIT * x.shape[0] ** 0.5)
     fitting = [
-        B for B in sizes if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room or write.fits(x, B)
+        B
+        for B in sizes
+        if B ** (d / 2) * (2 * B) ** ((d - 1) / 2) * 2 < room or sections.fits(x, B)
     ]
     if len(fitting) < 2:
         return fitting
     some = _take_some_boxes(x, fitting[0])
-    prices = {B: write.rough_price(some, B, j) for j, B in enumerate(fitting)}
+    prices = {B: sections.rough_price(some, B, j) for j, B in enumerate(fitting)}
     return sorted(fitting, key=prices.__getitem__)
 
 
@@ -199,21 +201,13 @@ class BoxCodedTile:
     def decoded(self, whole: Floats | None = None) -> Values:
         """Return the array of the tile as a decoder finds it, or that of other whole numbers."""
         tile, whole = self.tile, self.whole if whole is None else whole
-        found = lossy_tile.round_samples(whole, tile.offset, self.step, tile.head.dtype)
-        if tile.missing is not None:
-            found[tile.missing] = np.nan
-        return tile.head.restore(found)
+        return lossy_tile.finish_samples(whole, tile.offset, self.step, tile.head, tile.missing)
 
     def squares(self) -> Floats:
         """Return squared errors of what a decoder finds, where there is no gap."""
         tile = self.tile
         squares = (tile.head.arrange(self.decoded()).astype(np.float64) - tile.x) ** 2
         return squares if tile.missing is None else np.asarray(squares[~tile.missing])
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all sections."""
-        return sum(map(len, self.sections))
 
     def pack_on_lattice(self) -> Coded | None:
         """Return the tile on a lattice that is as good, without loss; None if there is none."""
@@ -242,15 +236,15 @@ class BoxCodedTile:
             out.data += self.matrix.astype("<i2").tobytes()
         if self.gains is not None:
             out.data += self.gains.tobytes()
-        sections = list(self.sections)
+        parts = list(self.sections)
         if gaps:
-            sections.insert(0, self.tile.missing_bytes())
+            parts.insert(0, self.tile.missing_bytes())
         if unit:
             out.number(unit)
-            sections.append(corrections)
-        for section in sections:
-            out.number(len(section))
-        return fill_up(bytes(out.data) + b"".join(sections), self.whole.size, LOSSY)
+            parts.append(corrections)
+        for part in parts:
+            out.number(len(part))
+        return fill_up(bytes(out.data) + b"".join(parts), self.whole.size, LOSSY)
 
 
 def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> BoxCodedTile | None:
@@ -263,11 +257,11 @@ def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> Bo
         return None
     x, sizes, M = found
     tried = sizes[: 2 if effort >= SIZES_EFFORT else 1]
-    made = [_code_boxes(tile, step, effort, x, B, M) for B in tried]
-    done = [one for one in made if one is not None]
+    done = [one for B in tried if (one := _code_boxes(tile, step, effort, x, B, M)) is not None]
     if len(done) < 2:
         return done[0] if done else None
-    return min(done, key=lambda one: one.squares().sum() + 8 * BIT_PRICE * step**2 * one.n_bytes)
+    price = 8 * BIT_PRICE * step**2  # of a byte
+    return min(done, key=lambda one: one.squares().sum() + price * sum(map(len, one.sections)))
 
 
 def _code_boxes(
@@ -275,8 +269,8 @@ def _code_boxes(
 ) -> BoxCodedTile | None:
     """Return a tile coded in boxes of one size; None where whole numbers would be too large."""
     try:
-        sections, y = write.write_boxes(x, B)
-    except write.TooFineError:
+        coded, y = sections.write_boxes(x, B)
+    except sections.TooFineError:
         return None
     gains = None
     if effort >= SMOOTHING_EFFORT:
@@ -285,7 +279,7 @@ def _code_boxes(
         gains, y = deblock.choose_gains(x * UNIT, y, B, weights, worth)
     whole = y.astype(np.float64)
     whole = whole if M is None else transform.mix_channels(whole, M)
-    return BoxCodedTile(tile, step, B, M, gains, sections, whole)
+    return BoxCodedTile(tile, step, B, M, gains, coded, whole)
 
 
 def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None) -> Coded:
@@ -353,7 +347,7 @@ class RateCurve:
         M = transform.find_rotation(x)
         x = x if M is None else transform.separate_channels(x, M).astype(np.float32)
         B, n = CURVE_BOX[x.ndim - 1], 2200 * CURVE_BINS
-        X = np.abs(transform.find_modes(write.pad_to_boxes(x, B), B).ravel())
+        X = np.abs(transform.find_modes(sections.pad_to_boxes(x, B), B).ravel())
         X = X[X > 2.0**-20]
         places = np.floor((np.log2(X) + (math.log2(step) + 1100)) * CURVE_BINS)
         places = np.clip(places, 0, n - 1).astype(np.intp)
@@ -429,7 +423,6 @@ def _neighbour_means(a: Floats) -> Floats:
     """Return means of the neighbours along all axes; ends are repeated."""
     total = np.zeros_like(a)
     for k in range(1, a.ndim):
-        n = a.shape[k]
-        for o in (-1, 1):
-            total += a.take(np.clip(np.arange(n) + o, 0, n - 1), axis=k)
+        for near in transform.neighbours(a, k):
+            total += near
     return total / (2 * (a.ndim - 1))

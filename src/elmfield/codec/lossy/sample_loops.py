@@ -1,86 +1,28 @@
-"""Compiled loops over samples and modes: smoothing, and the last modes worth coding.
+"""Compiled loops over samples that `deblock` smooths: the same result as by NumPy.
 
-They do what `deblock` and `write` do by NumPy, to the same result. Imported only once
+Imported only once
 compiled loops pay, because they import the compiler.
 """
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.deblock import PLACES, TAPS, Ints, Shorts, Small
 
-Singles = NDArray[np.float32]
+Rows = tuple[Integers, Integers, Integers]
+"""Where rows of samples begin among the padded ones, flat; their indices along the axes but the
+last, (rows, d - 1); places of samples beside borders, by index."""
+Offsets = tuple[Integers, Integers, Ints, Ints]
+"""Where neighbours lie along each axis, (d, taps), and across; their weights by level and place
+(taps, ...), and by level."""
 EDGES = np.array(deblock.EDGES, np.int32)
-ROUGHEST = np.int32(deblock.ROUGHEST)
 LOW_LIMIT, HIGH_LIMIT = np.int32(deblock.LIMITS[0]), np.int32(deblock.LIMITS[1])
 MINUS_LOW, MINUS_HIGH = np.int32(-deblock.LIMITS[0]), np.int32(-deblock.LIMITS[1])
 SHIFT = deblock.WEIGHT_BITS + deblock.GAIN_BITS
-
-
-# --- smoothing ------------------------------------------------------------------------------------
-
-
-@compiled
-def _second_differences(z: Ints, n: int, B: int, out: Ints) -> None:
-    """Write magnitudes of second differences along the middle axis, none across a border.
-
-    That axis has n samples, and the axes behind it are one with it: loops are long ones.
-    """
-    s = z.shape[1] // n
-    for o in range(z.shape[0]):
-        one, own, other, found = z[o], z[o, s:], z[o, 2 * s :], out[o]
-        found[:s] = 0
-        found[(n - 1) * s :] = 0
-        inner = found[s:]
-        for p in range((n - 2) * s):
-            off = np.int32(np.int32(one[p] + other[p]) - np.int32(own[p] + own[p]))
-            inner[p] = min(abs(off), ROUGHEST)
-        for i in range(0, n, B):
-            start, end = i * s, (i + B - 1) * s
-            first = found[start + s : start + 2 * s].copy()
-            if i + B <= n:
-                found[end : end + s] = found[end - s : end]
-            if i + 1 < n:
-                found[start : start + s] = first
-
-
-@compiled
-def _add_around(x: Ints, n: int, out: Ints) -> None:
-    """Write sums around samples along the middle axis, weighted by 1, 2, 1; ends are repeated."""
-    s = x.shape[1] // n
-    for o in range(x.shape[0]):
-        one, own, other, found = x[o], x[o, s:], x[o, 2 * s :], out[o]
-        last, by = (n - 1) * s, s if n > 1 else 0
-        for p in range(s):
-            found[p] = 3 * one[p] + one[p + by]
-            found[last + p] = 3 * one[last + p] + one[last + p - by]
-        inner = found[s:]
-        for p in range((n - 2) * s):
-            inner[p] = np.int32(one[p] + other[p]) + np.int32(own[p] + own[p])
-
-
-def _middle(x: Ints, k: int) -> Ints:
-    """Return the view of an array with axis k first of those behind it, of two."""
-    return x.reshape(int(np.prod(x.shape[:k])), -1)
-
-
-def _roughness(z: Ints, B: int) -> Ints:
-    """Do what `deblock.find_roughness` does: (d, C, n...)."""
-    out, other = np.empty((z.ndim - 1, *z.shape), np.int32), np.empty_like(z)
-    for k in range(1, z.ndim):
-        now, spare = out[k - 1], other
-        _second_differences(_middle(z, k), z.shape[k], B, _middle(now, k))
-        for j in range(1, z.ndim):
-            _add_around(_middle(now, j), z.shape[j], _middle(spare, j))
-            now, spare = spare, now
-        if now is other:
-            out[k - 1] = other
-    return out
 
 
 @compiled
@@ -104,24 +46,11 @@ def _add_moves(
 
 @compiled
 def _find_moves(
-    z: Ints,
-    firsts: Integers,
-    index: Integers,
-    places: Integers,
-    rough: Ints,
-    edges: Ints,
-    weights: Ints,
-    across: Ints,
-    along: Integers,
-    aside: Integers,
-    levels: Small,
-    moves: Ints,
+    z: Ints, rough: Ints, edges: Ints, rows_at: Rows, offsets: Offsets, levels: Small, moves: Ints
 ) -> None:
-    """Find how far samples move along each axis and across, and by which levels.
-
-    Row r of samples begins at place ``firsts[r]`` of the padded ones, its index along the axes but
-    the last is ``index[r]``; `places` are those of samples beside borders.
-    """
+    """Find how far padded samples move along each axis and across, and by which levels."""
+    firsts, index, places = rows_at
+    along, aside, weights, across = offsets
     d, C, rows, n = rough.shape
     which, most, held = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for c in range(C):
@@ -183,13 +112,12 @@ def _apply(levels: Small, moves: Ints, gains: Integers, out: Integers) -> None:
             out[c, i] += strong >> SHIFT
 
 
-class Moves:
+class CompiledMoves:
     """How far weights would move samples (C, n...), and by which levels."""
 
     def __init__(self, y: Integers, B: int, weights: Shorts) -> None:
         C, d, n = len(y), y.ndim - 1, y.shape[-1]
         padded = deblock.pad_samples(y)
-        inner = padded[(slice(None), *[slice(deblock.REACH, -deblock.REACH)] * d)]
         steps = np.array(padded.strides[1:]) // padded.itemsize
         index = np.indices(y.shape[1:-1]).reshape(d - 1, math.prod(y.shape[1:-1])).T.copy()
         w = weights.astype(np.int32).reshape(deblock.LEVELS, len(deblock.LIMITS), -1)
@@ -199,19 +127,13 @@ class Moves:
         n_along = d * len(TAPS)
         levels = np.empty((d + (d > 1), C, len(index), n), np.uint8)
         moves = np.empty(levels.shape, np.int32)
+        firsts = index @ steps[:-1] + deblock.REACH * steps.sum()
+        rows_at = firsts, index, deblock.border_places(max(y.shape), B)
+        along, aside = offsets[:n_along].reshape(d, len(TAPS)), offsets[n_along:]
+        near = along, aside, by_place.reshape(len(TAPS), -1), both[:, -1].copy()
+        rough = deblock.find_roughness(y, B).reshape(d, C, -1, n)
         _find_moves(
-            padded.reshape(C, -1),
-            index @ steps[:-1] + deblock.REACH * steps.sum(),
-            index,
-            deblock.border_places(max(y.shape), B),
-            _roughness(np.ascontiguousarray(inner), B).reshape(d, C, -1, n),
-            EDGES * np.int32(4**d),
-            by_place.reshape(len(TAPS), -1),
-            both[:, -1].copy(),
-            offsets[:n_along].reshape(d, len(TAPS)),
-            offsets[n_along:],
-            levels,
-            moves,
+            padded.reshape(C, -1), rough, EDGES * np.int32(4**d), rows_at, near, levels, moves
         )
         self.levels = levels.reshape(len(levels), C, -1)
         self.moves = moves.reshape(len(levels), C, -1)
@@ -230,27 +152,3 @@ class Moves:
         out = y.astype(np.int64)
         _apply(self.levels, self.moves, gains.astype(np.int64), out.reshape(len(y), -1))
         return out
-
-
-# --- the last modes worth coding ------------------------------------------------------------------
-
-
-@compiled
-def find_last(x: Singles, starts: Integers, price: np.float32, first: np.float32) -> Integers:
-    """Do what `write.find_last` does."""
-    N = x.shape[1]
-    now, so_far = np.zeros(N, np.float32), np.zeros(N, np.float32)
-    best, last = np.zeros(N, np.float32), np.zeros(N, np.int64)
-    for s in range(1, starts.size - 1):
-        now[:] = 0
-        for m in range(starts[s], starts[s + 1]):
-            for b in range(N):
-                v = x[m, b]
-                q = np.floor(v + np.float32(0.3))
-                gain = (v + v - q - price) * q
-                now[b] += gain - min(q, np.float32(1)) * first
-        for b in range(N):
-            so_far[b] += now[b]
-            if so_far[b] > best[b]:
-                best[b], last[b] = so_far[b], s
-    return last

@@ -17,11 +17,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+S = TypeVar("S", bound=np.generic)
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
@@ -204,26 +205,25 @@ def expect_magnitudes(plane: Whole) -> NDArray[np.int32]:
     return np.minimum(total // (2 * d), 1 << 20).astype(np.int32).ravel()
 
 
+def neighbours(x: NDArray[S], axis: int) -> tuple[NDArray[S], NDArray[S]]:
+    """Return the samples before and behind each along an axis; ends are repeated."""
+    i = np.arange(x.shape[axis])
+    return x.take(np.maximum(i - 1, 0), axis), x.take(np.minimum(i + 1, len(i) - 1), axis)
+
+
 def plane_differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
     """Return rows that can be predicted, and the differences they follow, shape (boxes,).
 
     Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
     """
-
-    def beside(x: Whole, k: int) -> tuple[Whole, Whole]:
-        """Neighbours along an axis; ends are repeated."""
-        i = np.arange(x.shape[1 + k])
-        behind, ahead = np.maximum(i - 1, 0), np.minimum(i + 1, len(i) - 1)
-        return x.take(behind, axis=1 + k), x.take(ahead, axis=1 + k)
-
-    around = [beside(plane, k) for k in range(m.d)]
+    around = [neighbours(plane, 1 + k) for k in range(m.d)]
     first = [behind - ahead for behind, ahead in around]
     found = []
     wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
     for row, mode in enumerate(wanted.tolist(), 1):
         k, *others = (k for k in range(m.d) if mode[k])
         if others:
-            behind, ahead = beside(first[k], others[0])
+            behind, ahead = neighbours(first[k], 1 + others[0])
             diff = behind - ahead
         else:
             diff = first[k] if mode[k] == 1 else sum(around[k]) - 2 * plane

@@ -1,0 +1,269 @@
+"""Sections of a tile: samples in steps to bytes, and back.
+
+Every section of a tile holds one level, the smallest first, so a decoder that stops early has a
+small picture:
+
+- a plane of few means, as it is;
+- boxes of planes of means, down to the plane of the means of boxes of samples;
+- boxes of samples.
+
+What the encoder quantises it predicts from what the decoder will have of the sections before.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmfield.codec.ans import StreamReader
+from elmfield.codec.container import damaged
+from elmfield.codec.lossy import contexts, deblock, transform
+from elmfield.codec.lossy.coder import BIT_PRICE, MagnitudeReader, Quantiser, code_boxes, down
+from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, load_prior
+from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
+
+Shape = tuple[int, ...]
+
+PLANE_BOX = {1: 16, 2: 8, 3: 4, 4: 4}
+"""Size of the boxes of a plane of means, by axes."""
+FEW_MEANS = 16
+"""A plane of so many means is written as it is."""
+
+
+def grid_shape(shape: Shape, B: int) -> Shape:
+    """Return channels and numbers of boxes along each axis."""
+    return (shape[0], *(-(-n // B) for n in shape[1:]))
+
+
+def is_few(shape: Shape) -> bool:
+    """Whether a plane is written as it is."""
+    return math.prod(shape[1:]) <= FEW_MEANS
+
+
+def plane_shapes(shape: Shape, B: int) -> list[Shape]:
+    """Return shapes of planes of means above boxes of B samples, upwards to one of few means."""
+    found = [grid_shape(shape, B)]
+    while not is_few(found[-1]):
+        found.append(grid_shape(found[-1], PLANE_BOX[len(shape) - 1]))
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Boxes of one size: their modes, and the plane of their means."""
+
+    m: Modes
+    plane: Whole  # (C, G...)
+
+    @cached_property
+    def differences(self) -> list[tuple[int, Whole]]:
+        """Rows that can be predicted, and what they follow."""
+        return transform.plane_differences(self.plane, self.m)
+
+    def walk(self) -> BoxWalk:
+        """Return the order of coding."""
+        return BoxWalk(self.m.B, self.plane.shape, transform.expect_magnitudes(self.plane))
+
+    def values(self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]) -> Floats:
+        """Return modes in units, natural order, as whole floats."""
+        out = np.zeros(q.shape, np.float64)
+        some = np.flatnonzero(q)
+        v = q.ravel()[some]
+        a = np.abs(v)
+        r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
+        i, j = np.divmod(some, q.shape[1])
+        out[self.m.rows[i], j] = np.where(v < 0, -r, r)
+        out[0] = self.plane.ravel()
+        for row, guess in transform.predict_rows(self.differences, weights):
+            out[self.m.rows[row]] += guess
+        return out
+
+    def samples(self, r: Floats) -> Whole:
+        """Return samples of all boxes in units, (C, G B...)."""
+        shape = [self.m.B] * self.m.d + list(self.plane.shape)
+        y = transform.find_samples(r, self.m.B, self.m.d).reshape(shape)
+        return transform.join_boxes(y, self.m.d).astype(np.int64)
+
+    def overflows(self, q: NDArray[Any], r: Floats) -> bool:
+        """Whether counts, or modes made of them, exceed what a decoder's whole numbers hold."""
+        growth = (2 * self.m.B) ** ((self.m.d - 1) / 2)
+        largest, most = (max(-float(a.min(initial=0)), float(a.max(initial=0))) for a in (q, r))
+        return largest > contexts.LARGEST_MAGNITUDE or not most * growth <= LARGEST
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def pad_to_boxes(x: Floats, B: int) -> Floats:
+    """Return samples up to whole boxes: the last ones are repeated."""
+    width = [(0, 0)] + [(0, -n % B) for n in x.shape[1:]]
+    return np.pad(x, width, mode="edge") if any(b for _, b in width) else x
+
+
+class TooFineError(ValueError):
+    """A step so small that a decoder's whole numbers would be too large."""
+
+
+def find_last(x: NDArray[np.float32], m: Modes) -> Places:
+    """Return the last diagonal worth coding in every box: all up to it save most."""
+    single = np.float32
+    q = np.floor(x + single(0.3))
+    gain = (x + x - q - single(BIT_PRICE)) * q
+    gain -= np.minimum(q, single(1)) * single(4.5 * BIT_PRICE)
+    by_diagonal = np.stack([down(gain[a:b]) for a, b in pairwise(m.starts[1:])])
+    so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
+    best = so_far.argmax(axis=0)
+    return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
+
+
+def find_residual(
+    X: Floats, part: Part
+) -> tuple[NDArray[np.float32], NDArray[np.bool_], NDArray[np.int8]]:
+    """Take what the plane predicts from modes in steps, in place, rows sorted.
+
+    Returns
+    -------
+    magnitudes, negative : arrays, shape (M, boxes)
+        What is left, and its signs; the first mode is coded elsewhere.
+    weights : array of int8
+        Of prediction.
+    """
+    weights = transform.fit_weights(part.differences, X)
+    for row, guess in transform.predict_rows(part.differences, weights):
+        X[row] = X[row] - guess / UNIT
+    magnitudes = np.abs(X).astype(np.float32, copy=False)
+    magnitudes[0] = 0
+    return magnitudes, X < 0, weights
+
+
+def _write_part(X: Floats, part: Part) -> tuple[bytes, Whole]:
+    """Return a section of boxes, and their samples as a decoder finds them."""
+    magnitudes, negative, weights = find_residual(X, part)
+    coder = Quantiser(load_prior(part.m.d), magnitudes, find_last(magnitudes, part.m))
+    code_boxes(part.walk(), coder)
+    q, off = coder.finish(negative)
+    points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
+    r = part.values(q, points, weights)
+    if part.overflows(q, r):
+        raise TooFineError
+    return points.tobytes() + weights.tobytes() + coder.writer.content(), part.samples(r)
+
+
+def _write_few(plane: Floats) -> tuple[bytes, Whole]:
+    """Return the section of a plane of few means in steps, and the plane in units."""
+    steps = np.rint(plane).astype(np.int64)
+    if int(np.abs(steps).max(initial=0)) > LARGEST >> FRACTION:
+        raise TooFineError
+    change = np.diff(steps.ravel(), prepend=0)
+    width = next(w for w in (1, 2, 4) if w == 4 or np.abs(change).max() < 1 << (8 * w - 1))
+    return bytes([width]) + change.astype(f"<i{width}").tobytes(), steps * UNIT
+
+
+def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
+    """Return sections, the smallest level first, and samples as decoded, in units.
+
+    Parameters
+    ----------
+    x : array, shape (C, n_1, ..., n_d)
+        Samples in steps.
+    B : int
+        The size of boxes.
+    """
+    d = x.ndim - 1
+    m, grid = modes(B, d), grid_shape(x.shape, B)
+    X = transform.find_modes(pad_to_boxes(x, B), B)[m.rows]
+    means = X[0].reshape(grid)
+    if is_few(grid):
+        section, plane = _write_few(means)
+        sections = [section]
+    else:
+        sections, plane = write_boxes(means, PLANE_BOX[d])
+    section, y = _write_part(X, Part(m, plane))
+    return [*sections, section], y[tuple(slice(n) for n in x.shape)]
+
+
+def fits(x: Floats, B: int) -> bool:
+    """Whether modes of samples in steps, in boxes of one size, are small enough for a decoder."""
+    d, plane = x.ndim - 1, x
+    while True:
+        X = transform.find_modes(pad_to_boxes(plane, B), B)
+        if 1.25 * float(np.abs(X).max()) * UNIT * (2 * B) ** ((d - 1) / 2) > LARGEST:
+            return False
+        plane = X[0].reshape(grid_shape(plane.shape, B))
+        if is_few(plane.shape):
+            return bool(1.25 * np.abs(plane).max() < LARGEST >> FRACTION)
+        B = PLANE_BOX[d]
+
+
+def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
+    """Return a rough price of samples in steps, in boxes of one size: rare modes cost more.
+
+    `halvings` adds what it takes to tell the means of boxes so much larger from those of the boxes.
+    """
+    Y = transform.find_modes(pad_to_boxes(x, B), B)
+    found = [Y[1:].ravel()]
+    plane = Y[0].reshape(grid_shape(x.shape, B))
+    for _ in range(halvings):
+        Y = transform.find_modes(pad_to_boxes(plane, 2), 2)
+        found.append(Y[1:].ravel())
+        plane = Y[0].reshape(grid_shape(plane.shape, 2))
+    X = np.abs(np.concatenate(found), dtype=np.float32)
+    large = X[X > 0.6].astype(np.float64)
+    rarity = np.log2(X.size / max(large.size, 1))
+    coded = 1 / 12 + BIT_PRICE * (rarity + 2.5 + 2 * np.log2(large))
+    lost = float(np.dot(X, X)) - float(np.sum(large * large))
+    return lost + float(np.minimum(large * large, coded).sum())
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_samples(
+    sections: list[bytes], shape: Shape, B: int, gains: NDArray[np.uint8] | None
+) -> Whole:
+    """Return samples in units of ``step / 2^FRACTION``; `gains` say how strongly to deblock."""
+    y = _read_part(sections[-1], B, read_means(sections, shape, B), shape)
+    if gains is None:
+        return y
+    return deblock.smooth(y, B, load_prior(len(shape) - 1).smoothing, gains)
+
+
+def read_means(sections: list[bytes], shape: Shape, B: int) -> Whole:
+    """Return the plane of the means of the boxes of samples, in units."""
+    shapes = plane_shapes(shape, B)
+    plane = _read_few(sections[0], shapes[-1]) * UNIT
+    for wanted, data in zip(reversed(shapes[:-1]), sections[1:]):
+        plane = _read_part(data, PLANE_BOX[len(shape) - 1], plane, wanted)
+    return plane
+
+
+def _read_few(data: bytes, shape: Shape) -> Whole:
+    """Return a plane of few means, in steps: differences behind a byte for their width."""
+    width = data[0] if data else 0
+    if width not in (1, 2, 4) or len(data) != 1 + width * math.prod(shape):
+        raise damaged("begins with a wrong plane")
+    steps = np.cumsum(np.frombuffer(data, f"<i{width}", offset=1), dtype=np.int64)
+    if int(np.abs(steps).max()) > LARGEST >> FRACTION:
+        raise damaged("begins with impossible means")
+    return steps.reshape(shape)
+
+
+def _read_part(data: bytes, B: int, plane: Whole, shape: Shape) -> Whole:
+    """Return the samples of a section of boxes, from the plane of their means."""
+    part, d = Part(modes(B, len(shape) - 1), plane), len(shape) - 1
+    n = part.m.starts[min(3, len(part.m.starts) - 1)] - 1
+    if len(data) < 3 + n + 3:
+        raise damaged("has a section that is too short")
+    points, weights = np.frombuffer(data, np.int8, 3), np.frombuffer(data, np.int8, n, 3)
+    reader, walk = StreamReader(data[3 + n :]), part.walk()
+    coder = MagnitudeReader(load_prior(d), reader, walk.A.shape[1])
+    code_boxes(walk, coder)
+    q = coder.finish(walk.A)
+    r = part.values(q, points, weights)
+    if part.overflows(q, r):
+        raise damaged("has impossible values")
+    return part.samples(r)[tuple(slice(n) for n in shape)]
