@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import click
@@ -34,31 +34,20 @@ from elmfield.show.pictures import colourise, draw_regions, to_plane
 
 
 @terminal.command
-@click.argument("model", type=terminal.IN, metavar="MODEL_OR_FILE")
-@click.option("--port", type=click.IntRange(0, 65535), default=0)
-@click.option("--no-open", is_flag=True)
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--samples")
-@terminal.preset_option
-@terminal.denoise_option
-@click.option("--beam", type=int)
-@click.option("--export", "folder", type=terminal.OUT)
-@click.option("--export-size", type=click.IntRange(1, 4096), default=64, show_default=True)
-@terminal.read_options
-@terminal.quiet
 def view(
-    model: Path,
-    port: int,
-    no_open: bool,
-    host: str,
-    samples: str | None,
-    preset: str | None,
-    denoise: float | bool | None,
-    beam: int | None,
-    folder: Path | None,
-    export_size: int,
+    model: Annotated[Path, "MODEL_OR_FILE"],
+    *,
+    port: Annotated[int, click.IntRange(0, 65535)] = 0,
+    no_open: bool = False,
+    host: str = "127.0.0.1",
+    samples: str | None = None,
+    preset: terminal.Preset | None = None,
+    denoise: terminal.Denoise | None = None,
+    beam: int | None = None,
+    folder: Annotated[Path, "--export"] | None = None,
+    export_size: Annotated[int, click.IntRange(1, 4096)] = 64,
     files: terminal.FileOptions,
-    quiet: bool,
+    quiet: terminal.Quiet = False,
 ) -> None:
     """Look at a model or at samples in the browser (extra: view).
 
@@ -132,19 +121,14 @@ def view(
 
 
 @terminal.command
-@click.argument("input", type=terminal.IN)
-@click.argument("model", type=click.Path())
-@click.option("--map", "picture", type=terminal.OUT)
-@click.option("--heldout", is_flag=True)
-@terminal.read_options
-@terminal.as_json
 def compare(
     input: Path,
-    model: str,
-    picture: Path | None,
-    heldout: bool,
+    model: Annotated[str, click.Path()],
+    *,
+    picture: Annotated[Path, "--map"] | None = None,
+    heldout: bool = False,
     files: terminal.FileOptions,
-    as_json: bool,
+    as_json: terminal.Json = False,
 ) -> None:
     """How well MODEL gives back the samples in INPUT.
 
@@ -237,21 +221,15 @@ ROWS = {
 
 
 @terminal.command
-@click.argument("input", type=terminal.IN)
-@click.option("-o", "--output", type=terminal.OUT)
-@click.option("--cell", type=terminal.INTEGERS, default="16", show_default=True)
-@click.option("--regions", type=int)
-@click.option("--threshold", type=float)
-@terminal.read_options
-@terminal.as_json
 def beam(
     input: Path,
-    output: Path | None,
-    cell: int | tuple[int, ...],
-    regions: int | None,
-    threshold: float | None,
+    *,
+    output: terminal.Output | None = None,
+    cell: terminal.Integers = 16,
+    regions: int | None = None,
+    threshold: float | None = None,
     files: terminal.FileOptions,
-    as_json: bool,
+    as_json: terminal.Json = False,
 ) -> None:
     """Cut INPUT into regions of about equal energy (BEAM).
 
@@ -318,8 +296,7 @@ TILE_BYTES = 4 << 20
 
 
 @terminal.command
-@click.option("--output", type=terminal.OUT, default=Path("demo"), show_default=True)
-def demo(output: Path) -> None:
+def demo(*, output: Path = Path("demo")) -> None:
     """Fit a picture, print a table, write pages to zoom into (extra: demo).
 
     Options

@@ -364,8 +364,8 @@ def _read_shelf(
 ) -> tuple[Shelf, list[Integers | None]]:
     """Return where coefficients lie, and the mode number of each rank of each group."""
     N, C, groups = part.n_regions, len(meta.offset), meta.groups
-    ragged = np.asarray([bool(group.ragged) for group in groups])
-    n_modes = np.asarray([int(group.n_modes) for group in groups])
+    ragged = np.asarray([group.ragged for group in groups])
+    n_modes = np.asarray([group.n_modes for group in groups])
     order = file_order(part)
     counts = n_modes[which] * C
     rankings: list[Integers | None] = [None] * len(groups)

@@ -22,7 +22,7 @@ from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
 from elmfield.io.model.metadata import GroupRecord, Metadata, SamplesRecord
-from elmfield.io.model.recipes import is_number, read_models
+from elmfield.io.model.recipes import read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.io.store.stores import OverlayStore, Store, open_store
@@ -105,9 +105,9 @@ def _with_staged(store: Store, meta: Metadata) -> Store:
     if growing is None:
         return store
     k, first, axes = growing.axis, growing.start, meta.domain.axes
-    if not (type(k) is type(first) is int and 0 <= k < len(axes) and 0 < first < axes[k].size):
+    if not (0 <= k < len(axes) and 0 < first < axes[k].size):
         raise StoreError(f"{store.name} is damaged: which samples are being added to it.")
-    return OverlayStore(store, metadata.staging_folder(k, int(axes[k].size)))
+    return OverlayStore(store, metadata.staging_folder(k, axes[k].size))
 
 
 class Reader:
@@ -122,13 +122,12 @@ class Reader:
         domain = self._domain()
         part = self._partition(domain)
         which = self._groups(part)
-        C, units = len(meta.offset), [*meta.offset, *meta.scale, meta.data_range]
+        C = len(meta.offset)
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
-        self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
         labels = labels_from_plain(metadata.from_plain(meta.attributes))
         axis, one = meta.channel_axis, len(labels.classes) or (2 if meta.complex else 1)
-        fits = one == C if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
+        fits = one == C if axis is None else 0 <= axis <= len(part.shape)
         self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
         self.arrays.require(known, f"numbers of type {meta.dtype!r}")
@@ -161,9 +160,9 @@ class Reader:
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
                 channel_axis=axis,
-                is_complex=bool(meta.complex),
-                input_dtype=str(meta.input_dtype),
-                data_range=float(meta.data_range),
+                is_complex=meta.complex,
+                input_dtype=meta.input_dtype,
+                data_range=meta.data_range,
                 residual=residual,
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
@@ -178,16 +177,14 @@ class Reader:
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
         known = [found.coding, *(v for a in each for v in a)]
-        said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
+        said = min(known) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        is_said = type(found.observed) is bool and type(found.left) is bool
-        self.arrays.require(is_said, "whether it was observed is not said")
         left = None
         if found.left:
             own = (*map(blocks_of, shape), C)
             left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
             self.arrays.require(bool((left >= 0).all()), "the noise left is no number")
-        return Evidence(noise, amplitude, left, float(found.coding), found.observed)
+        return Evidence(noise, amplitude, left, found.coding, found.observed)
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""
@@ -246,19 +243,18 @@ class Reader:
         kept = self.meta.domain
         axes = [self._axis(k, entry) for k, entry in enumerate(kept.axes)]
         d, sizes = len(axes), [a.size for a in axes]
-        low = tuple(map(float, [-0.5] * d if kept.low is None else kept.low))
-        high = tuple(map(float, [n - 0.5 for n in sizes] if kept.high is None else kept.high))
+        low = tuple([-0.5] * d if kept.low is None else kept.low)
+        high = tuple([n - 0.5 for n in sizes] if kept.high is None else kept.high)
         fits = all(-0.5 <= a < b <= n - 0.5 for a, b, n in zip(low, high, sizes))
         self.arrays.require(0 < d == len(low) == len(high) and fits, "the box of the domain")
         return Domain(axes=tuple(axes), low=low, high=high)
 
     def _axis(self, k: int, entry: metadata.AxisRecord) -> Axis:
-        name = f"axis{k}" if entry.name is None else str(entry.name)
-        size, period = int(entry.size), entry.period
+        name = f"axis{k}" if entry.name is None else entry.name
+        size, period, origin, step = entry.size, entry.period, entry.origin, entry.step
         self.arrays.require(1 <= size < 1 << 62, f"an axis of {size} samples")
-        if entry.origin is None:
+        if origin is None:
             return Axis.counted(name, size, period)
-        origin, step = float(entry.origin), float(entry.step)
         if entry.listed:
             c = self.arrays.read(f"coordinates_{k}", size, "float64")
         else:
@@ -294,11 +290,11 @@ class Reader:
             shape=shape,
             edges=tuple(edges),
             labels=labels.reshape(cells),
-            overlap=tuple(map(float, kept.overlap)),
+            overlap=tuple(kept.overlap),
             periodic=domain.periodic,
-            equal_boxes=bool(kept.equal_boxes),
-            context=int(kept.context),
-            mirrored=bool(kept.mirrored),
+            equal_boxes=kept.equal_boxes,
+            context=kept.context,
+            mirrored=kept.mirrored,
             spacings=domain.spacings,
             **self._boxes(domain, cells),
         )
@@ -338,7 +334,7 @@ class Reader:
         which = np.zeros(N, np.int64) if len(groups) == 1 else self.arrays.integers("group", N)
         self.arrays.require(int(which.max()) < len(groups), "a region belongs to no group")
         sizes = np.bincount(which, minlength=len(groups))
-        fits = sizes.all() and all(type(g.n_modes) is int and g.n_modes > 0 for g in groups)
+        fits = sizes.all() and all(g.n_modes > 0 for g in groups)
         self.arrays.require(fits, "the groups of its regions")
         return which
 

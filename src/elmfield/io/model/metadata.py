@@ -9,10 +9,13 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from elmfield._array.checks import is_number
 from elmfield.errors import StoreError, StoreVersionError
 from elmfield.io.store.blocks import read_document, write_document
 from elmfield.io.store.stores import ROOT, Store
@@ -152,14 +155,33 @@ PARTS: dict[str, Any] = {
 """What fields hold that are records, or lists of them."""
 
 
-def parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
-    """Make records of a JSON object; TypeError or ValueError if it is none of these."""
-    known = {f.name: found[f.name] for f in fields(kind) if f.name in found}  # type: ignore[arg-type]
-    for name, part in PARTS.items():
-        if name in known:
-            own = known[name]
-            known[name] = [parse(part, v) for v in own] if type(own) is list else parse(part, own)
-    return kind(**known)
+_types_of = cache(get_type_hints)
+
+
+def parse(kind: type[Record], found: Any) -> Record:
+    """Make a record of a JSON object; TypeError if a value is not of the type that it must have."""
+    if type(found) is not dict:
+        raise TypeError(f"{found!r:.40} is no object")
+    types = _types_of(kind)
+    return kind(**{name: _typed(types[name], found[name]) for name in types if name in found})
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """A value as a field of a record has it: with its records made, and its numbers finite."""
+    parts = get_args(kind)
+    if isinstance(kind, UnionType):
+        kind = next((k for k in parts if type(value) is k), parts[0])
+        parts = get_args(kind)
+    plain = get_origin(kind) or kind
+    if is_dataclass(kind):
+        return parse(cast(type[Any], kind), value)
+    if plain is float and is_number(value):
+        return float(value)
+    if plain is not Any and type(value) is not plain:
+        raise TypeError(f"{value!r:.40} is no {plain.__name__}")
+    if plain is dict:
+        return {k: _typed(parts[1], v) for k, v in value.items()}
+    return [_typed(parts[0], v) for v in value] if plain is list else value
 
 
 def to_document(value: Any) -> Any:

@@ -257,17 +257,10 @@ def read_models(arrays: ArrayReader, meta: Metadata, part: Partition) -> list[De
         recipe = dict(group.modes)
         if "network" in recipe:
             recipe["network"] = meta.networks[recipe["network"]]
-        are_numbers = isinstance(group.probe, list) and all(map(is_number, group.probe))
-        arrays.require(are_numbers, "the probe of its modes is no list of numbers")
         inside = bits[end - math.prod(box) : end].reshape(box) if box else None
-        about = recipe, int(group.n_modes), group.probe, len(part.shape), inside
+        about = recipe, group.n_modes, group.probe, len(part.shape), inside
         models.append(DescribedModel(*about, part.spacings))
     return models
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of a JSON document is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # --- settings -------------------------------------------------------------------------------------

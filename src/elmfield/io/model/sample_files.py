@@ -385,32 +385,32 @@ def read_samples(
     has_channels: bool,
 ) -> SampleBoxes:
     """Return the samples of a file, of an array of this shape; they are handed out in `dtype`."""
-    low = tuple(map(int, [0] * len(shape) if record.low is None else record.low))
-    high = tuple(map(int, shape if record.high is None else record.high))
+    low = tuple([0] * len(shape) if record.low is None else record.low)
+    high = tuple(shape if record.high is None else record.high)
     fits = len(low) == len(high) == len(shape)
     fits = fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))
     arrays.require(fits, "which samples it holds")
     C, tile = len(offset), (1,) * (len(shape) + 1)
     tiling = Tiling((*low, 0), (*high, C), tile)
-    samples = TileArray("samples", tiling, str(record.dtype), has_channels)
-    decoded, missing, means = samples.read(arrays, str(record.checks)), None, None
+    samples = TileArray("samples", tiling, record.dtype, has_channels)
+    decoded, missing, means = samples.read(arrays, record.checks), None, None
     if record.missing is not None:
-        n = int(record.missing)
+        n = record.missing
         arrays.require(n in (1, C), f"what is missing in {n} channels")
         array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
-        missing = array.read(arrays, str(record.missing_checks))
+        missing = array.read(arrays, record.missing_checks)
     k = record.overview
     if k is not None:
-        arrays.require(isinstance(k, int) and 1 <= k <= 62, f"an overview of level {k!r}")
-        means = k, samples.overview(k).read(arrays, str(record.overview_checks))
+        arrays.require(1 <= k <= 62, f"an overview of level {k!r}")
+        means = k, samples.overview(k).read(arrays, record.overview_checks)
     return SampleBoxes(
         source=decoded,
         offset=offset,
         scale=scale,
         like=np.empty(0, dtype),
-        kind=str(record.dtype),
-        is_raw=bool(record.raw),
-        is_lossy=bool(record.lossy),
+        kind=record.dtype,
+        is_raw=record.raw,
+        is_lossy=record.lossy,
         missing=missing,
         overview=means,
     )

@@ -197,7 +197,7 @@ class Blocks:
         # A block that is not there reads as zeros in Zarr; here it means that the file lies.
         if n > len(sizes) or not all(f"{name}/c/{i}" in sizes for i in range(n)):
             raise self.damaged("blocks are missing")
-        if checks is not None and (type(checks) is not str or len(checks) != CHECK_DIGITS * n):
+        if checks is not None and len(checks) != CHECK_DIGITS * n:
             raise self.damaged("its check sums are not those of its blocks")
 
     def damaged(self, why: str) -> StoreError:
