@@ -53,6 +53,9 @@ front are up, the patient's right and front on the left."""
 MODALITY, LEVELS, WIDTHS = "00080060", "00281050", "00281051"
 """Elements of a DICOM header."""
 
+TOLD = ("title", "along", "others", "cross", "top", "quantities", "lacks", "formats")
+"""What the page is told of a scene under its own name."""
+
 METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
 
@@ -346,31 +349,24 @@ class Scene:
         modality, *pairs = (header.get(k, {}).get("Value", ()) for k in (MODALITY, LEVELS, WIDTHS))
         windows = [pair for pair in zip(*pairs) if {*map(type, pair)} <= {int, float}]
         return {
-            "title": self.title,
+            **{name: getattr(self, name) for name in TOLD},
             "name": field.labels.name or "",
             "units": field.labels.units or "",
             "series": self.is_series,
-            "along": self.along,
             "axes": [self._axis(a) for a in field.domain.axes],
             "planes": [scene._plane() for scene in self.planes.values()],
             "plane": None if self.is_series else self._plane(),
-            "others": self.others,
-            "cross": self.cross,
             "scan": self.is_scan,
             "modality": "".join(map(str, modality)),
             "windows": [[v - w / 2, v + w / 2] for v, w in windows],
             "channels": self.channel_names,
             "picture": self.is_picture,
             "grey": self.is_grey,
-            "top": self.top,
             "parts": PARTS if field.model.is_complex else (),
-            "quantities": self.quantities,
-            "lacks": self.lacks,
             "methods": METHODS,
             "regions": field.partition.n_regions,
             "directions": self.has_directions,
             "maps": MAPS,
-            "formats": self.formats,
             "settings": str(field.settings),
             "coefficients": field.model.n_coefficients,
             "exported": None,
@@ -390,14 +386,11 @@ class Scene:
 
     def _axis(self, axis: Axis) -> dict[str, object]:
         about = self.field.labels.axis(axis.name)
-        low, high = -0.5, axis.size - 0.5
         listed = None
         if axis.spacing is not None:
-            at = np.linspace(low, high, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
+            at = np.linspace(-0.5, axis.size - 0.5, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
             listed = {"index": at.tolist(), "coords": axis.from_index(at).tolist()}
-        epoch, since = about.epoch, math.nan
-        if epoch is not None:
-            since = float(np.asarray(epoch, "datetime64[ms]").astype(np.int64)) / 1e3
+        epoch = np.asarray("NaT" if about.epoch is None else about.epoch, "datetime64[ms]")
         return {
             "name": axis.name,
             "size": axis.size,
@@ -405,6 +398,6 @@ class Scene:
             "origin": axis.origin,
             "step": axis.step,
             "listed": listed,
-            "epoch": since if math.isfinite(since) else None,
+            "epoch": None if np.isnat(epoch) else float(epoch.astype(np.int64)) / 1e3,
             "counted": axis.coords is None,
         }

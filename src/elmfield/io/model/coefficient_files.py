@@ -100,29 +100,22 @@ class CoefficientPlan:
 
     def _numbers(self, progress: Progress) -> Iterator[Array]:
         """Yield the coefficients in file order, batch by batch."""
-        dtype = self.dtype
-        N, ends = len(self.order), np.cumsum(self.counts[self.order])
-        first = 0
-        while first < N:
-            before = 0 if first == 0 else int(ends[first - 1])
-            last = max(first + 1, int(np.searchsorted(ends, before + BATCH_NUMBERS, side="right")))
-            regions = self.order[first:last]
-            counts = self.counts[regions]
+        done, batch = 0, np.cumsum(self.counts[self.order]) // BATCH_NUMBERS
+        for regions in np.split(self.order, np.flatnonzero(np.diff(batch)) + 1):
+            counts, own = self.counts[regions], self.group_numbers[regions]
             places = np.cumsum(counts) - counts
-            out = np.empty(int(counts.sum()), dtype)
-            for g, group in enumerate(self.groups):
-                at = np.flatnonzero(self.group_numbers[regions] == g)
-                if not len(at):
-                    continue
-                values = to_numpy(self.take(group, self.row[regions[at]]))
+            out = np.empty(int(counts.sum()), self.dtype)
+            for g in np.unique(own):
+                at = np.flatnonzero(own == g)
+                values = to_numpy(self.take(self.groups[g], self.row[regions[at]]))
                 with np.errstate(over="ignore"):
-                    values = values.astype(dtype)
-                if dtype == "float16" and not np.isfinite(values).all():
+                    values = values.astype(self.dtype)
+                if self.dtype == "float16" and not np.isfinite(values).all():
                     raise ValueError("some coefficients exceed what float16 holds; use 'float32'.")
                 out[run_places(places[at], counts[at])] = values
             yield out
-            first = last
-            progress("save", first, N)
+            done += len(regions)
+            progress("save", done, len(self.order))
 
 
 def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
@@ -156,23 +149,18 @@ def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
 
 def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
     """Return positions of kernels, and their numbers region after region; nothing without any."""
-    firsts: dict[int, int] = {}
-    positions, total = [], 0
     nodes = [group.nodes for group in plan.groups]
-    for own in nodes:
-        if isinstance(own, Nodes) and id(own.positions) not in firsts:
-            firsts[id(own.positions)] = total
-            positions.append(to_numpy(own.positions))
-            total += len(positions[-1])
-    if not positions:
+    shared = {id(own.positions): own.positions for own in nodes if isinstance(own, Nodes)}
+    if not shared:
         return {}
+    firsts = dict(zip(shared, np.cumsum([0, *map(len, shared.values())])))
     members = []
     for region in plan.order:
         own = nodes[plan.group_numbers[region]]
         if isinstance(own, Nodes):
             first, last = own.starts[plan.row[region] : plan.row[region] + 2]
             members.append(own.members[first:last] + firsts[id(own.positions)])
-    flat = np.concatenate(positions).astype(np.float64).reshape(-1)
+    flat = np.concatenate([to_numpy(p).reshape(-1) for p in shared.values()]).astype(np.float64)
     return {"positions": flat, "members": narrow_integers(np.concatenate(members))}
 
 

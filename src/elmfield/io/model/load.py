@@ -173,13 +173,11 @@ class Reader:
 
     def _evidence(self, shape: tuple[int, ...], C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or metadata.EvidenceRecord()
+        found, left = self.meta.evidence or metadata.EvidenceRecord(), None
         noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
         each = [a for a in (noise, amplitude) if a is not None]
-        known = [found.coding, *(v for a in each for v in a)]
-        said = min(known) >= 0 and all(len(a) == C for a in each)
+        said = min((found.coding, *sum(each, ()))) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        left = None
         if found.left:
             own = (*map(blocks_of, shape), C)
             left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
@@ -204,13 +202,7 @@ class Reader:
         kinds = {kept.modes["kind"] for kept in meta.groups}
         fits = kinds == {"product"} or (kinds == {"oriented"} and len(meta.groups) == 1)
         self.arrays.require(fits, "samples, but not of product modes or oriented regions")
-        units = [np.asarray(v, np.float64) for v in (meta.offset, meta.scale)]
-        fits = np.can_cast(np.dtype(record.dtype), dtype)
-        if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
-            units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
-        has_channels = meta.channel_axis is not None or len(units[0]) > 1
-        offset, scale = units
-        coded = read_samples(self.arrays, record, part.shape, offset, scale, dtype, has_channels)
+        coded = read_samples(self.arrays, meta, record, part.shape, dtype)
         coded = coded if self.lazy else coded.in_memory()
         boxes = np.asarray([kept.modes["box"] for kept in meta.groups], np.int64)[which]
         starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmfield._array.progress import silent
 from elmfield._array.running import n_threads, runs
-from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield._array.typing import Array, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -281,10 +281,11 @@ class SamplePlan:
         tiling, shape = self.samples.tiling, self.field.shape
         corners = list(tiling.low[:-1]), list(tiling.high[:-1])
         low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
-        record = SamplesRecord(low=low, high=high, dtype=self.kind, raw=self.is_raw, checks=checks)
-        record = replace(record, lossy=self.is_lossy if is_lossy is None else is_lossy)
-        if missing is not None:
-            record = replace(record, missing=missing[0], missing_checks=missing[1])
+        lossy, (n, gaps) = self.is_lossy if is_lossy is None else is_lossy, missing or (None, "")
+        record = SamplesRecord(
+            dtype=self.kind, checks=checks, low=low, high=high, raw=self.is_raw, lossy=lossy,
+            missing=n, missing_checks=gaps,
+        )  # fmt: skip
         if means is not None:
             sums = self.samples.overview(means[0]).write(store, iter([packed(means[1])]))
             record = replace(record, overview=means[0], overview_checks=sums)
@@ -376,15 +377,14 @@ class TilesInFile:
 
 
 def read_samples(
-    arrays: ArrayReader,
-    record: SamplesRecord,
-    shape: tuple[int, ...],
-    offset: Floats,
-    scale: Floats,
-    dtype: Any,
-    has_channels: bool,
+    arrays: ArrayReader, meta: Metadata, record: SamplesRecord, shape: tuple[int, ...], dtype: Any
 ) -> SampleBoxes:
     """Return the samples of a file, of an array of this shape; they are handed out in `dtype`."""
+    offset, scale = (np.asarray(v, np.float64) for v in (meta.offset, meta.scale))
+    if np.can_cast(np.dtype(record.dtype), dtype):
+        narrow = [v.astype(dtype) for v in (offset, scale)]
+        if all(map(np.array_equal, narrow, (offset, scale))):
+            offset, scale = narrow  # as the fit did, bit for bit
     low = tuple([0] * len(shape) if record.low is None else record.low)
     high = tuple(shape if record.high is None else record.high)
     fits = len(low) == len(high) == len(shape)
@@ -392,15 +392,14 @@ def read_samples(
     arrays.require(fits, "which samples it holds")
     C, tile = len(offset), (1,) * (len(shape) + 1)
     tiling = Tiling((*low, 0), (*high, C), tile)
+    has_channels = meta.channel_axis is not None or C > 1
     samples = TileArray("samples", tiling, record.dtype, has_channels)
     decoded, missing, means = samples.read(arrays, record.checks), None, None
-    if record.missing is not None:
-        n = record.missing
+    if (n := record.missing) is not None:
         arrays.require(n in (1, C), f"what is missing in {n} channels")
         array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
         missing = array.read(arrays, record.missing_checks)
-    k = record.overview
-    if k is not None:
+    if (k := record.overview) is not None:
         arrays.require(1 <= k <= 62, f"an overview of level {k!r}")
         means = k, samples.overview(k).read(arrays, record.overview_checks)
     return SampleBoxes(
