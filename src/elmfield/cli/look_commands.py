@@ -253,17 +253,10 @@ def beam(
     if (regions is None) == (threshold is None):
         raise click.UsageError("Say either --regions N or --threshold TAU.")
     samples = files.read(input)
-    channel = samples.channel_axis
-    partition = Partition.beam(
-        samples.values,
-        cell=cell,
-        regions=regions,
-        threshold=threshold,
-        channel_axis=channel,
-        periodic=[samples.dims.index(n) for n in samples.periods],
-    )
+    how = {"cell": cell, "regions": regions, "threshold": threshold}
+    partition, channel = terminal.merged(samples, samples.periods, **how), samples.channel_axis
     beta = np.asarray(ef.barron_norm(samples.values, partition=partition, channel_axis=channel))
-    least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
+    least, median, greatest = np.quantile(beta, [0, 0.5, 1]).tolist()
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
         cut = to_plane(np.asarray(samples.values), channel, np.mean)  # of a volume the middle

@@ -31,7 +31,6 @@ from elmfield.io.model.save import write_model
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.fit_stream import fit_to
 from elmfield.io.stream.workers import cluster
-from elmfield.partition import Partition
 from elmfield.settings import Settings
 
 Options = Mapping[str, Any]
@@ -274,15 +273,10 @@ def _fit_at_once(
     samples = replace(samples, values=np.asarray(samples.values))
     partition = None
     if _merges(options):
-        partition = Partition.beam(
-            samples.values,
-            cell=16 if options["cell"] is None else options["cell"],
-            regions=options["beam"],
-            threshold=options["beam_threshold"],
-            channel_axis=samples.channel_axis,
-            periodic=[samples.dims.index(n) for n in options["periodic"]],
-            overlap=options["overlap"] or 0,
-        )
+        how = {"regions": options["beam"], "threshold": options["beam_threshold"]}
+        cell = 16 if options["cell"] is None else options["cell"]
+        how |= {"cell": cell, "overlap": options["overlap"] or 0}
+        partition = terminal.merged(samples, options["periodic"], **how)
     own = {name: options[name] for name in ("dtype", "device", "periodic", "samples", "missing")}
     field, dtype = fit_stored(samples, settings, partition=partition, progress=progress, **own)
     write_model(field, output, dtype, True, progress)

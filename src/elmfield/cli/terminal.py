@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
@@ -21,6 +21,7 @@ from elmfield.io.files import is_model, read
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.metadata import to_plain
 from elmfield.io.store.stores import is_url
+from elmfield.partition import Partition
 from elmfield.settings import Settings
 
 Told = dict[str, tuple[str | None, str]]
@@ -274,6 +275,13 @@ class SampleOptions(FileOptions):
             click.echo(f"{told}; `elmfield fit` keeps a model.", err=True)
         field = ef.fit(given, settings, samples=self.samples, progress=progress)
         return field, np.asarray(given.values)
+
+
+def merged(samples: Gridded, periodic: Iterable[str], **how: Any) -> Partition:
+    """The regions that BEAM makes of samples, of which some axes repeat."""
+    numbers = [samples.dims.index(name) for name in periodic]
+    channel_axis = samples.channel_axis
+    return Partition.beam(samples.values, channel_axis=channel_axis, periodic=numbers, **how)
 
 
 def assignment(text: str, names: Sequence[str], option: str) -> tuple[str, str]:

@@ -115,11 +115,8 @@ class _Decoded(BackendArray):
             self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
         self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "scale": self.scale, "missing": self.missing, "only": self.only}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Decoded, (self.path, self.scale, self.missing, self.only)
 
     def __getitem__(self, key: Any) -> Array:
         if isinstance(key, indexing.VectorizedIndexer):

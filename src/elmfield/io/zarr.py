@@ -9,7 +9,7 @@ entry points: arrays are read wherever the package is installed, without importi
 import asyncio
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numcodecs.abc
@@ -22,6 +22,7 @@ from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
 from elmfield.field.rate_control import read_off, search_step
+from elmfield.samples import channels_last
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -94,7 +95,7 @@ class Codec(ArrayBytesCodec):
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
         """The codec that a zarr.json describes."""
         said = dict(data.get("configuration", {}))
-        known = {"max_error", "psnr", "channel_axis", "effort"}
+        known = {f.name for f in fields(cls)}
         if data.get("name") != NAME or set(said) - known:
             raise ValueError(
                 f"the codec {NAME!r} knows {', '.join(sorted(known))}; got {data!r}. It was "
@@ -104,13 +105,9 @@ class Codec(ArrayBytesCodec):
 
     def to_dict(self) -> dict[str, Any]:
         """The codec for a zarr.json."""
-        said = {
-            "max_error": self.max_error,
-            "psnr": self.psnr,
-            "channel_axis": self.channel_axis,
-            "effort": None if self.effort == USUAL_EFFORT else self.effort,
-        }
-        return {"name": NAME, "configuration": {k: v for k, v in said.items() if v is not None}}
+        said = {f.name: getattr(self, f.name) for f in fields(self)}
+        usual = vars(type(self)())
+        return {"name": NAME, "configuration": {k: v for k, v in said.items() if v != usual[k]}}
 
     def evolve_from_array_spec(self, array_spec: "ArraySpec") -> "Codec":
         """Return the codec itself; raise where such arrays cannot be coded.
@@ -151,9 +148,7 @@ class Codec(ArrayBytesCodec):
 
     def encoded(self, values: Array) -> bytes:
         """A chunk as bytes."""
-        values = values.astype(values.dtype.newbyteorder("="), copy=False)
-        axis = self.channel_axis
-        last = values[..., None] if axis is None else np.moveaxis(values, axis, -1)
+        last = channels_last(values, self.channel_axis)
         last = last if last.ndim > 1 else last[None]
         is_complex = values.dtype.kind == "c"
         if is_complex:
@@ -176,21 +171,16 @@ class Codec(ArrayBytesCodec):
             raise StoreError(f"a coded chunk holds {values.dtype}; {native} was expected.")
         last = self.channel_axis
         moved = shape if last is None else (*np.delete(shape, last).tolist(), shape[last])
+        fits = values.ndim == len(moved) and all(a <= b for a, b in zip(values.shape, moved))
         if values.size == math.prod(shape):
-            values = values.reshape(moved)
-        elif (
-            fill is not None
-            and values.ndim == len(moved)
-            and all(a <= b for a, b in zip(values.shape, moved))
-        ):
+            whole = values.reshape(moved)
+        elif fits and fill is not None:
             whole = np.full(moved, fill, native)
             whole[tuple(map(slice, values.shape))] = values
-            values = whole
         else:
             raise StoreError(f"a coded chunk has shape {values.shape}; {moved} was expected.")
-        return np.asarray(
-            values if last is None else np.moveaxis(values, -1, last), dtype, order="C"
-        )
+        whole = whole if last is None else np.moveaxis(whole, -1, last)
+        return np.asarray(whole, dtype, order="C")
 
 
 class NumcodecsCodec(numcodecs.abc.Codec):

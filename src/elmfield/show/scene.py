@@ -60,6 +60,10 @@ METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
 
 
+Spans = Sequence[tuple[int, int]]
+"""First pixel and the one after the last, of rows and of columns."""
+
+
 def pairs_of(shape: Sequence[int], codes: str = "") -> list[tuple[int, int]]:
     """Rows and columns of every plane through axes of more than one sample; the usual one first.
 
@@ -159,10 +163,14 @@ class Plane:
         rows, columns = (math.ceil(n / TILE_PIXELS) for n in self.pixels(level))
         return rows, columns
 
-    def edges(self, k: int, level: int, first: int, last: int) -> Floats:
-        """Index coordinates of the edges of pixels `first` to `last` on side k."""
-        at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
-        return np.asarray(self.high[k] - at if self.flipped[k] else self.low[k] + at, np.float64)
+    def edges(self, level: int, spans: Spans | None = None) -> list[Floats]:
+        """Index coordinates of the edges of pixels on each side: of some, or all."""
+        found: list[Floats] = []
+        for k, (first, last) in enumerate(spans or [(0, n) for n in self.pixels(level)]):
+            at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
+            ends = self.high[k] - at if self.flipped[k] else self.low[k] + at
+            found.append(np.asarray(ends, np.float64))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -397,7 +397,7 @@ def _read_nodes(
     counts = kept[:, 0] - np.asarray([m.n_modes - m.n_nodes for m in kernels])[which]
     fits = (kept == kept[:, :1]).all() and (counts > 0).all()
     arrays.require(fits, "kernels that channels do not share")
-    positions = arrays.read("positions", arrays.length("positions"), "float64").reshape(-1, d)
+    positions = arrays.read("positions", None, "float64").reshape(-1, d)
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")

@@ -262,11 +262,15 @@ class Reader:
 
     def _partition(self, domain: Domain) -> Partition:
         kept, shape, edges = self.meta.partition, domain.shape, []
-        room = self._room
+        # Every region has at least a bit in the file, or two samples, of which a byte holds a
+        # limited number; every cell of an irregular one a label.
+        room = 8 * self.arrays.n_bytes
+        if self.meta.samples is not None:
+            coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
+            room = max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
         for k, entry in enumerate(kept.edges):
             if entry == "listed":
-                size = self.arrays.length(f"edges_{k}")
-                e = self.arrays.read(f"edges_{k}", size, "int64")
+                e = self.arrays.read(f"edges_{k}", None, "int64")
             else:
                 fits = 1 <= int(entry) <= min(shape[k], room)
                 self.arrays.require(fits, f"{entry} cells on an axis")
@@ -290,19 +294,6 @@ class Reader:
             spacings=domain.spacings,
             **self._boxes(domain, cells),
         )
-
-    @property
-    def _room(self) -> int:
-        """Return how many regions a file of so many bytes may have.
-
-        Every region has at least a bit in it, or two samples, of which a byte holds a limited
-        number; every cell of an irregular one a label.
-        """
-        room = 8 * self.arrays.n_bytes
-        if self.meta.samples is None:
-            return room
-        coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
-        return max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
 
     def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Any]:
         """Return starts and sizes of boxes that do not follow from the cells."""
