@@ -41,47 +41,13 @@ NAME = "elmfield"
 
 
 @dataclass(frozen=True)
-class Codec(ArrayBytesCodec):
-    """Chunks of an array as coded tiles (docs/codec.md): a serializer for Zarr 3.
-
-    Parameters
-    ----------
-    max_error : float, optional
-        No sample of a chunk is further off than this; of complex numbers, the modulus of the error
-        is at most this. Or
-    psnr : float, optional
-        as few bytes as this PSNR needs in every chunk, in dB of the chunk's own range, which
-        includes the fill value where a chunk reaches beyond the array. Without either, nothing is
-        lost.
-    channel_axis : int, optional
-        An axis of channels (colours, bands), which are alike but not neighbours.
-    effort : int
-        Of coding with loss: from 1, fast, to 9, small.
-
-    Notes
-    -----
-    Takes bools, integers, floats and complex numbers, these as two channels: real and imaginary
-    parts, which are kept to within ``max_error / √2`` each. NaN comes back as NaN. Bools, and
-    chunks with infinities or integers beyond 2^53, are kept without loss whatever is asked. Chunks
-    of about a megabyte are best; inside shards they may be smaller.
-
-    Examples
-    --------
-    >>> import numpy as np, zarr
-    >>> from elmfield.io.zarr import Codec
-    >>> values = np.sin(np.arange(10_000.0) / 50).reshape(100, 100)
-    >>> array = zarr.create_array({}, data=values, serializer=Codec(max_error=1e-3),
-    ...                           compressors=None)
-    >>> bool(abs(array[:] - values).max() <= 1e-3)
-    True
-    """
+class Chunks:
+    """Chunks as bytes and back; see :class:`Codec`, which has the same parameters."""
 
     max_error: float | None = None
     psnr: float | None = None
     channel_axis: int | None = None
     effort: int = USUAL_EFFORT
-
-    is_fixed_size = False
 
     def __post_init__(self) -> None:
         asked = at_most_one(max_error=self.max_error, psnr=self.psnr)
@@ -91,37 +57,11 @@ class Codec(ArrayBytesCodec):
         if self.channel_axis is not None and not is_integer(self.channel_axis):
             raise ValueError(f"`channel_axis` must be a whole number; got {self.channel_axis!r}.")
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Codec":
-        """The codec that a zarr.json describes."""
-        said = dict(data.get("configuration", {}))
-        known = {f.name for f in fields(cls)}
-        if data.get("name") != NAME or set(said) - known:
-            raise ValueError(
-                f"the codec {NAME!r} knows {', '.join(sorted(known))}; got {data!r}. It was "
-                "perhaps written by a newer elmfield."
-            )
-        return cls(**said)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The codec for a zarr.json."""
-        said = {f.name: getattr(self, f.name) for f in fields(self)}
-        usual = vars(type(self)())
-        return {"name": NAME, "configuration": {k: v for k, v in said.items() if v != usual[k]}}
-
-    def evolve_from_array_spec(self, array_spec: "ArraySpec") -> "Codec":
-        """Return the codec itself; raise where such arrays cannot be coded.
-
-        Not in `validate`, which Zarr does not call for codecs inside shards.
-        """
-        dtype = array_spec.dtype.to_native_dtype()
-        if not _is_numeric(dtype):
-            raise TypeError(
-                f"the codec {NAME!r} takes bools, integers, floats and complex numbers; got "
-                f"{dtype}. Store dates as numbers."
-            )
-        self.check_axis(len(array_spec.shape))
-        return self
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The options that are not the usual ones."""
+        said = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        return {name: value for name, (value, usual) in said.items() if value != usual}
 
     def check_axis(self, ndim: int) -> None:
         """Raise unless arrays of `ndim` axes have the axis of channels."""
@@ -129,22 +69,6 @@ class Codec(ArrayBytesCodec):
             raise ValueError(
                 f"`channel_axis` must be an axis of the array's {ndim}; got {self.channel_axis}."
             )
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
-        """Unknown before it is done."""
-        raise NotImplementedError
-
-    async def _encode_single(self, chunk_array: "NDBuffer", chunk_spec: "ArraySpec") -> "Buffer":
-        values = np.asarray(chunk_array.as_numpy_array())
-        data = await asyncio.to_thread(self.encoded, values)
-        return chunk_spec.prototype.buffer.from_bytes(data)
-
-    async def _decode_single(self, chunk_bytes: "Buffer", chunk_spec: "ArraySpec") -> "NDBuffer":
-        dtype = np.dtype(chunk_spec.dtype.to_native_dtype())
-        values = await asyncio.to_thread(
-            self.decoded, chunk_bytes.to_bytes(), chunk_spec.shape, dtype, chunk_spec.fill_value
-        )
-        return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
     def encoded(self, values: Array) -> bytes:
         """A chunk as bytes."""
@@ -183,7 +107,92 @@ class Codec(ArrayBytesCodec):
         return np.asarray(whole, dtype, order="C")
 
 
-class NumcodecsCodec(numcodecs.abc.Codec):
+@dataclass(frozen=True)
+class Codec(Chunks, ArrayBytesCodec):
+    """Chunks of an array as coded tiles (docs/codec.md): a serializer for Zarr 3.
+
+    Parameters
+    ----------
+    max_error : float, optional
+        No sample of a chunk is further off than this; of complex numbers, the modulus of the error
+        is at most this. Or
+    psnr : float, optional
+        as few bytes as this PSNR needs in every chunk, in dB of the chunk's own range, which
+        includes the fill value where a chunk reaches beyond the array. Without either, nothing is
+        lost.
+    channel_axis : int, optional
+        An axis of channels (colours, bands), which are alike but not neighbours.
+    effort : int
+        Of coding with loss: from 1, fast, to 9, small.
+
+    Notes
+    -----
+    Takes bools, integers, floats and complex numbers, these as two channels: real and imaginary
+    parts, which are kept to within ``max_error / √2`` each. NaN comes back as NaN. Bools, and
+    chunks with infinities or integers beyond 2^53, are kept without loss whatever is asked. Chunks
+    of about a megabyte are best; inside shards they may be smaller.
+
+    Examples
+    --------
+    >>> import numpy as np, zarr
+    >>> from elmfield.io.zarr import Codec
+    >>> values = np.sin(np.arange(10_000.0) / 50).reshape(100, 100)
+    >>> array = zarr.create_array({}, data=values, serializer=Codec(max_error=1e-3),
+    ...                           compressors=None)
+    >>> bool(abs(array[:] - values).max() <= 1e-3)
+    True
+    """
+
+    is_fixed_size = False
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Codec":
+        """The codec that a zarr.json describes."""
+        said = dict(data.get("configuration", {}))
+        known = {f.name for f in fields(cls)}
+        if data.get("name") != NAME or set(said) - known:
+            raise ValueError(
+                f"the codec {NAME!r} knows {', '.join(sorted(known))}; got {data!r}. It was "
+                "perhaps written by a newer elmfield."
+            )
+        return cls(**said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The codec for a zarr.json."""
+        return {"name": NAME, "configuration": self.configuration}
+
+    def evolve_from_array_spec(self, array_spec: "ArraySpec") -> "Codec":
+        """Return the codec itself; raise where such arrays cannot be coded.
+
+        Not in `validate`, which Zarr does not call for codecs inside shards.
+        """
+        dtype = array_spec.dtype.to_native_dtype()
+        if not _is_numeric(dtype):
+            raise TypeError(
+                f"the codec {NAME!r} takes bools, integers, floats and complex numbers; got "
+                f"{dtype}. Store dates as numbers."
+            )
+        self.check_axis(len(array_spec.shape))
+        return self
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
+        """Unknown before it is done."""
+        raise NotImplementedError
+
+    async def _encode_single(self, chunk_array: "NDBuffer", chunk_spec: "ArraySpec") -> "Buffer":
+        values = np.asarray(chunk_array.as_numpy_array())
+        data = await asyncio.to_thread(self.encoded, values)
+        return chunk_spec.prototype.buffer.from_bytes(data)
+
+    async def _decode_single(self, chunk_bytes: "Buffer", chunk_spec: "ArraySpec") -> "NDBuffer":
+        dtype = np.dtype(chunk_spec.dtype.to_native_dtype())
+        values = await asyncio.to_thread(
+            self.decoded, chunk_bytes.to_bytes(), chunk_spec.shape, dtype, chunk_spec.fill_value
+        )
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
+
+
+class NumcodecsCodec(Chunks, numcodecs.abc.Codec):
     """The codec for numcodecs: a compressor for Zarr 2, and for what kerchunk refers to.
 
     Parameters
@@ -208,18 +217,9 @@ class NumcodecsCodec(numcodecs.abc.Codec):
 
     codec_id = NAME
 
-    def __init__(
-        self,
-        max_error: float | None = None,
-        psnr: float | None = None,
-        channel_axis: int | None = None,
-        effort: int = USUAL_EFFORT,
-    ) -> None:
-        self._codec = Codec(max_error, psnr, channel_axis, effort)
-
     def get_config(self) -> dict[str, Any]:
         """The codec for a .zarray."""
-        return {"id": NAME, **self._codec.to_dict()["configuration"]}
+        return {"id": NAME, **self.configuration}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "NumcodecsCodec":
@@ -227,14 +227,10 @@ class NumcodecsCodec(numcodecs.abc.Codec):
         Codec.from_dict({"name": NAME, "configuration": config})  # says what is wrong
         return cls(**config)
 
-    def __repr__(self) -> str:
-        said = (f"{k}={v!r}" for k, v in self.get_config().items() if k != "id")
-        return f"{type(self).__name__}({', '.join(said)})"
-
     def encode(self, buf: Any) -> bytes:
         """A contiguous array or buffer as bytes."""
         values = ensure_contiguous_ndarray(buf, flatten=False)  # dates are integers in it
-        codec = self._codec if _is_numeric(getattr(buf, "dtype", None)) else Codec()
+        codec: Chunks = self if _is_numeric(getattr(buf, "dtype", None)) else Chunks()
         if not _is_numeric(values.dtype):
             values = values.reshape(-1, order="A").view(np.uint8)
         codec.check_axis(values.ndim)
@@ -249,7 +245,7 @@ class NumcodecsCodec(numcodecs.abc.Codec):
         head, _, data = ensure_bytes(buf).partition(b"\n")
         try:
             dtype, axis, shape = json.loads(head)
-            codec = Codec(channel_axis=axis)
+            codec = Chunks(channel_axis=axis)
             codec.check_axis(len(shape))
             values = codec.decoded(data, tuple(shape), np.dtype(dtype), None)
         except (TypeError, ValueError) as error:
