@@ -133,12 +133,10 @@ class Plane:
         ratio = 1.0
         alike = bool(letters) or (units[0] is not None and units[0] == units[1])
         if alike and min(a.size for a in shown) > 1:
-            ratio = abs(shown[0].step / shown[1].step)
-            ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
+            ratio = min(max(abs(shown[0].step / shown[1].step), 1 / MAX_STRETCH), MAX_STRETCH)
         ratio = 1.0 if abs(ratio - 1) < 1e-3 else ratio
         squares = max(ratio, 1.0), max(1 / ratio, 1.0)
-        low = domain.low[rows], domain.low[columns]
-        high = domain.high[rows], domain.high[columns]
+        low, high = ((end[rows], end[columns]) for end in (domain.low, domain.high))
         return cls((rows, columns), flipped, squares, low, high, title, letters)
 
     @property

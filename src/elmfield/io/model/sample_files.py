@@ -186,16 +186,16 @@ class SamplePlan:
         """
         if self.is_lossy:
             return True
-        wide = np.dtype(self.boxes.kind)
-        fits = wide.kind in "iu" or wide.itemsize <= np.dtype(self.dtype).itemsize
-        return self.boxes.is_raw and fits
+        return self.boxes.is_raw and (np.dtype(self.boxes.kind).kind in "iu" or self._is_narrow)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize
 
     @property
     def kind(self) -> str:
         """Return the dtype of the samples in the file."""
-        if self.is_raw or np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize:
-            return self.boxes.kind
-        return self.dtype
+        return self.boxes.kind if self.is_raw or self._is_narrow else self.dtype
 
     @cached_property
     def _copied(self) -> tuple[Tiling, list[int], CodedTiles] | None:
@@ -361,19 +361,14 @@ class TilesInFile:
             return raw
         # Samples may have been appended since: then what the tile held before is in it still, and
         # coded again it has the check sum that it had.
-        before = self._first_samples(raw, number)
-        if before is None or blocks.add_check(before)[-4:].hex() != check:
+        values, shape = unpack(raw), self.array.tiling.shape(number)
+        values = values if shape[-1] > 1 else values[..., None]
+        fits = values.ndim == len(shape) and not has_coarse(raw)
+        before = packed(values[tuple(map(slice, shape))]) if fits else b""
+        if blocks.add_check(before)[-4:].hex() != check:
             why = f"tile {number} belongs to another place or file"
             raise damaged_array(self.store, self.array.name, why)
         return before
-
-    def _first_samples(self, raw: bytes, number: int) -> bytes | None:
-        """Return a tile with as many samples as were expected in it; None of other axes."""
-        values, shape = unpack(raw), self.array.tiling.shape(number)
-        values = values if shape[-1] > 1 else values[..., None]
-        if has_coarse(raw) or values.ndim != len(shape):
-            return None
-        return packed(values[tuple(slice(n) for n in shape)])
 
 
 def read_samples(
