@@ -149,21 +149,15 @@ def compare(
     refuse_samples(model)
     entries = open_store(model)
     field = read_field(entries)
-    source = field.labels.source
-    axis = source.get("channel_axis") if files.channel_axis is None else files.channel_axis
-    files = replace(
-        files,
-        variable=files.variable or source.get("variable"),
-        slices=files.slices or source.get("slices", ()),
-        channel_axis=axis,
-    )
+    names, source = ("variable", "slices", "channel_axis"), field.labels.source
+    given = {name: value for name, value in vars(files).items() if value not in (None, "", ())}
+    files = terminal.FileOptions(**{n: source[n] for n in names if n in source} | given)
     samples = files.read(input, lazily=True)
     if samples.shape != field.shape:
         told = f"{input.name} has shape {samples.shape}, the model {field.shape}"
         raise ValueError(f"{told}; they cannot be compared.")
-    errors = None
-    if picture is not None:
-        errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
+    shape = *field.shape, field.model.n_channels
+    errors = None if picture is None else np.zeros(shape, np.float32)
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
     score = Score()
     for slab in blocks_of_model(field, slabs):  # gaps are left out
@@ -190,11 +184,8 @@ def compare(
     if not field.model.is_complex and score.paper_psnr is not None:
         facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
-        settings = field.settings if isinstance(field.settings, Settings) else None
-        values = np.asarray(samples.values)
-        facts["heldout_psnr_db"] = ef.heldout_score(
-            values, settings, channel_axis=samples.channel_axis
-        )
+        values, axis = np.asarray(samples.values), samples.channel_axis
+        facts["heldout_psnr_db"] = ef.heldout_score(values, field.settings, channel_axis=axis)
     if picture is not None and errors is not None:
         write_atomically(picture, png(colourise(to_plane(errors, -1, np.max), "error")))
         facts["map"] = str(picture)

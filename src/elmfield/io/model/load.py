@@ -15,7 +15,7 @@ from elmfield.codec import MAX_SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
-from elmfield.field.coordinates.labels import labels_from_plain
+from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence, blocks_of
 from elmfield.io.files import refuse_samples
@@ -125,7 +125,8 @@ class Reader:
         C = len(meta.offset)
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
-        labels = labels_from_plain(metadata.from_plain(meta.attributes))
+        told = metadata.from_plain(meta.attributes)
+        labels = metadata.parse(Labels, told, strict=False)
         axis, one = meta.channel_axis, len(labels.classes) or (2 if meta.complex else 1)
         fits = one == C if axis is None else 0 <= axis <= len(part.shape)
         self.arrays.require(fits, f"{C} channels on axis {axis!r}")

@@ -158,16 +158,19 @@ PARTS: dict[str, Any] = {
 _types_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
-def parse(kind: type[Record], found: Any) -> Record:
-    """Make a record of a JSON object; TypeError if a value is not of the type that it must have."""
+def parse(kind: type[Record], found: Any, *, strict: bool = True) -> Record:
+    """Make a record of a JSON object; TypeError if a value is not of the type that it must have.
+
+    Not `strict`, only what holds others is looked at: labels are the caller's own.
+    """
     if type(found) is not dict:
         raise TypeError(f"{found!r:.40} is no object")
     types = _types_of(kind)
-    own = {name: _typed(name, types[name], found[name]) for name in types if name in found}
+    own = {k: _typed(k, types[k], found[k], strict) for k in types if k in found}
     return kind(**own)
 
 
-def _typed(name: str, kind: Any, value: Any) -> Any:
+def _typed(name: str, kind: Any, value: Any, strict: bool) -> Any:
     """A value as a field of a record has it: with its records made, and its numbers finite."""
     parts = get_args(kind)
     if isinstance(kind, UnionType):
@@ -175,28 +178,33 @@ def _typed(name: str, kind: Any, value: Any) -> Any:
         parts = get_args(kind)
     plain = get_origin(kind) or kind
     if is_dataclass(kind):
-        return parse(cast(type[Any], kind), value)
-    if plain is float and is_number(value):
-        return float(value)
-    if plain is not Any and type(value) is not plain:
+        return parse(cast(type[Any], kind), value, strict=strict)
+    if plain in (dict, Mapping):
+        if type(value) is not dict:
+            raise TypeError(f"{name} is {value!r:.40}, no object")
+        return {k: _typed(k, parts[1], v, strict) for k, v in value.items()}
+    if not strict or plain is Any or (plain is float and is_number(value)):
+        return value
+    if type(value) is not plain:
         raise TypeError(f"{name} is {value!r:.40}, no {plain.__name__}")
-    if plain is dict:
-        return {k: _typed(k, parts[1], v) for k, v in value.items()}
-    return [_typed(name, parts[0], v) for v in value] if plain is list else value
+    return [_typed(name, parts[0], v, strict) for v in value] if plain is list else value
 
 
 def to_document(value: Any) -> Any:
-    """Return records in JSON's own terms, without what has its default value."""
+    """Return records in JSON's own terms, without what is empty or has its default value."""
     if isinstance(value, list):
         return [to_document(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): to_document(v) for k, v in value.items()}
     if not is_dataclass(value):
         return to_plain(value)
     found = {}
     for f in fields(value):
-        own = getattr(value, f.name)
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if own != default:
-            found[f.name] = to_document(own)
+        own = to_document(getattr(value, f.name))
+        is_needed = f.default is MISSING and f.default_factory is MISSING
+        is_usual = isinstance(own, (bool, int, float, str)) and own == f.default
+        if is_needed or not (own is None or own in ([], {}) or is_usual):
+            found[f.name] = own
     return found
 
 

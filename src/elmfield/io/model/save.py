@@ -22,7 +22,6 @@ from elmfield.domain import Axis
 from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.coefficients.stored import Draws
-from elmfield.field.coordinates.labels import labels_to_plain
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import check_model_name
 from elmfield.io.gridded import fingerprint
@@ -304,7 +303,7 @@ def describe(field: Field, dtype: str) -> Description:
         gaps=per,
         settings=recipes.settings_to_plain(field.settings),
         evidence=None if noise == metadata.EvidenceRecord() else noise,
-        attributes=labels_to_plain(field.labels),
+        attributes=metadata.to_document(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)
 
