@@ -9,7 +9,7 @@ import asyncio
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import PurePath
 from urllib.parse import quote
@@ -76,9 +76,9 @@ def app_of(
             try:
                 made = await run_in_threadpool(answers.answer, request)
                 return made if isinstance(made, Response) else as_json(made)
-            except tuple(FAILURES) as error:
-                kind = next(k for k in FAILURES if isinstance(error, k))
-                return refusal(FAILURES[kind][1].format(error), FAILURES[kind][0])
+            except sum(FAILURES, ()) as error:
+                code, text = next(FAILURES[k] for k in FAILURES if isinstance(error, k))
+                return refusal(text.format(error), code)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         wrong = _wrong(scope, hosts, addresses)
@@ -93,16 +93,18 @@ class NotThereError(LookupError):
     """There is no such page, or tile."""
 
 
-FAILURES: dict[type[Exception], tuple[int, str]] = {
-    NotThereError: (404, "{}"),
-    StoreError: (503, "the model cannot be read any more: {}"),
-    OSError: (503, "the model cannot be read any more: {}"),
-    MemoryError: (507, "that takes more memory than there is; ask for less."),
-    ImportError: (501, "{}"),
-    ValueError: (400, "{}"),
-    TypeError: (400, "{}"),
+FAILURES: dict[tuple[type[Exception], ...], tuple[int, str]] = {
+    (NotThereError,): (404, "{}"),
+    (StoreError, OSError): (503, "the model cannot be read any more: {}"),
+    (MemoryError,): (507, "that takes more memory than there is; ask for less."),
+    (ImportError,): (501, "{}"),
+    (ValueError, TypeError): (400, "{}"),
 }
 """Code and text for what goes wrong; the first that fits."""
+
+
+NUMBERS = ("quantiles", "point", "profile", "series", "directions", "download")
+"""Addresses with a question, and methods of :class:`Answers`."""
 
 
 class Answers:
@@ -110,19 +112,16 @@ class Answers:
 
     def __init__(self, tiles: Tiles, write: Write | None) -> None:
         self.tiles, self.scene, self.write = tiles, tiles.scene, write
-        told = (
-            self.quantiles, self.point, self.profile, self.series, self.directions, self.download,
-        )  # fmt: skip
-        self._told: dict[str, Callable[[Request], object]] = {m.__name__: m for m in told}
-        self._told["facts.json"] = lambda _: tiles.scene.facts()
 
     def answer(self, request: Request) -> object:
         """What is at an address: facts, numbers, a tile, or a file of the page."""
         name, *place = request.scope["path"].removeprefix("/").split("/")
         if name == "tile" and len(place) == 3:
             return self.tile(request, place)
-        if not place and name in self._told:
-            return self._told[name](request)
+        if name == "facts.json" and not place:
+            return self.scene.facts()
+        if name in NUMBERS and not place:
+            return getattr(self, name)(request)
         if place or (name := name or "index.html") not in PAGE:
             raise NotThereError("there is no such page.")
         kind = MEDIA_TYPES[PurePath(name).suffix]

@@ -326,8 +326,7 @@ class Reader:
 def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tuple[Floats, Floats]:
     """Centres and radii, (N, d) each, of regions whose boxes are the partition's."""
     starts, sizes = part.boxes
-    d = len(part.shape)
-    radius = np.ones((len(groups), d))
+    radius = np.ones((len(groups), len(part.shape)))
     for g, group in enumerate(groups):
         if group.modes["kind"] in ("plain", "smooth", "shaped", "weights") and group.modes["box"]:
             radius[g] = half_widths(tuple(group.modes["box"]))
