@@ -26,7 +26,7 @@ from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
 from elmfield.io.view_source import export_view, scene_of
-from elmfield.partition import Partition, plane_of
+from elmfield.partition import plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
 from elmfield.show.layers import through
@@ -90,10 +90,8 @@ def view(
             raise click.UsageError("--samples is for a model; of samples the page knows them.")
         elif beam:
             given = files.read(model)
-            truth, channel = given.values, given.channel_axis
-            partition = Partition.beam(truth, regions=beam, cell=16, channel_axis=channel)
-            network = ef.paper(width=256)
-            field = ef.fit(given, network, partition=partition, progress=progress)
+            truth, partition = given.values, terminal.merged(given, (), regions=beam, cell=16)
+            field = ef.fit(given, ef.paper(width=256), partition=partition, progress=progress)
         else:
             how = terminal.SampleOptions(
                 **vars(files), preset=preset, samples=samples, denoise=denoise

@@ -167,8 +167,7 @@ def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
 def narrow_integers(values: Array) -> Array:
     """Return whole numbers from 0 in the narrowest of the format's types that holds them."""
     values = np.asarray(values)
-    top = int(values.max(initial=0))
-    return values.astype("uint8" if top < 1 << 8 else "uint16" if top < 1 << 16 else "uint32")
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 # --- reading --------------------------------------------------------------------------------------

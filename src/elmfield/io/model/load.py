@@ -175,15 +175,14 @@ class Reader:
     def _evidence(self, shape: tuple[int, ...], C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
         found, left = self.meta.evidence or metadata.EvidenceRecord(), None
-        noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
-        each = [a for a in (noise, amplitude) if a is not None]
+        each = [a for a in (found.noise, found.amplitude) if a is not None]
         said = min((found.coding, *sum(each, ()))) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
         if found.left:
             own = (*map(blocks_of, shape), C)
             left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
             self.arrays.require(bool((left >= 0).all()), "the noise left is no number")
-        return Evidence(noise, amplitude, left, found.coding, found.observed)
+        return Evidence(**{**vars(found), "left": left})
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""

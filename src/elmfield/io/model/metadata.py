@@ -100,8 +100,8 @@ class SamplesRecord:
 class EvidenceRecord:
     """Noise that was taken out, and what else standard deviations need; see `Evidence`."""
 
-    noise: list[float] | None = None
-    amplitude: list[float] | None = None
+    noise: tuple[float, ...] | None = None
+    amplitude: tuple[float, ...] | None = None
     left: bool = False
     coding: float = 0.0
     observed: bool = False
@@ -143,18 +143,6 @@ class Metadata:
     appending: AppendingRecord | None = None
 
 
-PARTS: dict[str, Any] = {
-    "domain": DomainRecord,
-    "axes": AxisRecord,
-    "partition": PartitionRecord,
-    "groups": GroupRecord,
-    "samples": SamplesRecord,
-    "evidence": EvidenceRecord,
-    "appending": AppendingRecord,
-}
-"""What fields hold that are records, or lists of them."""
-
-
 _types_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
@@ -172,22 +160,26 @@ def parse(kind: type[Record], found: Any, *, strict: bool = True) -> Record:
 
 def _typed(name: str, kind: Any, value: Any, strict: bool) -> Any:
     """A value as a field of a record has it: with its records made, and its numbers finite."""
+    if kind is Any or (type(value) is kind and (kind is not float or math.isfinite(value))):
+        return value
     parts = get_args(kind)
     if isinstance(kind, UnionType):
-        kind = next((k for k in parts if type(value) is k), parts[0])
-        parts = get_args(kind)
+        own = next((k for k in parts if type(value) is k), parts[0])
+        return _typed(name, own, value, strict)
     plain = get_origin(kind) or kind
+    if plain in (list, tuple) and type(value) is list and strict:
+        return plain(_typed(name, parts[0], v, strict) for v in value)
     if is_dataclass(kind):
         return parse(cast(type[Any], kind), value, strict=strict)
     if plain in (dict, Mapping):
         if type(value) is not dict:
             raise TypeError(f"{name} is {value!r:.40}, no object")
         return {k: _typed(k, parts[1], v, strict) for k, v in value.items()}
-    if not strict or plain is Any or (plain is float and is_number(value)):
+    if not strict or (plain is float and is_number(value)):
         return value
     if type(value) is not plain:
         raise TypeError(f"{name} is {value!r:.40}, no {plain.__name__}")
-    return [_typed(name, parts[0], v, strict) for v in value] if plain is list else value
+    return value
 
 
 def to_document(value: Any) -> Any:
