@@ -60,7 +60,7 @@ import pytest
         ("fit none.png -o x.elm", 3, "none.png cannot be read as a picture"),
         ("fit broken.nc -o x.elm", 3, "broken.nc cannot be read as NetCDF"),
         ("compare none.nc photo.elm", 3, "none.nc cannot be read as NetCDF"),
-        ("info s3://nowhere/x.elm", 4, "pip install s3fs"),
+        ("info s3://nowhere/x.elm", 4, "Install s3fs"),
         ("query photo.elm", 2, "Say where"),
         ("query photo.elm --at 1,2,3", 2, "has 3 coordinates; the axes are row, column"),
         ("compare sst.nc photo.elm", 1, "they cannot be compared"),

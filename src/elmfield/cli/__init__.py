@@ -52,10 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _code_of(error: BaseException) -> int:
     """Print what went wrong; the exit code for it, as the help has them."""
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, click.ClickException):
-        error.show()
+    if isinstance(error, (click.exceptions.Exit, click.ClickException)):
+        if isinstance(error, click.ClickException):
+            error.show()
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0

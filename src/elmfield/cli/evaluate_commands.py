@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
 
 import click
 import numpy as np
@@ -27,46 +27,35 @@ MAX_LINE_CHARACTERS = 1 << 20
 
 Words = list[list[str]]
 Window = dict[str, tuple[Coordinate, Coordinate]]
-QUANTITIES = ("value", "gradient_magnitude", "laplacian")
-AT_POINTS = ("value", "gradient", "laplacian")
+Model = Annotated[str, click.Path(), "MODEL_OR_FILE"]
 
 
 @terminal.command
-@click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
-@click.option("-o", "--output", type=terminal.OUT, required=True)
-@click.option("--scale", type=terminal.FLOATS)
-@click.option("--shape", type=terminal.INTEGERS)
-@click.option("--window", multiple=True)
-@click.option("--index", multiple=True)
-@click.option("--quantity", type=click.Choice(QUANTITIES), default="value", show_default=True)
-@click.option("--std", is_flag=True)
-@click.option("--align", type=click.Choice(["areas", "nodes"]))
-@click.option("--like", type=terminal.IN)
-@click.option("--step", type=terminal.FLOATS)
-@click.option("--grid", type=terminal.INTEGERS)
-@click.option("--crs")
-@click.option("--mean", is_flag=True)
-@click.option("--rate")
-@click.option("--spacing", type=terminal.numbers(float, unit="mm"))
-@click.option("--antialias/--no-antialias", default=True, show_default=True)
-@terminal.missing_option
-@click.option("--dtype")
-@click.option("--colours")
-@terminal.fit_options
-@terminal.quiet
-@terminal.as_json
 def render(
-    model: str,
-    output: Path,
-    window: Sequence[str],
-    index: Sequence[str],
-    align: str | None,
-    colours: str | None,
+    model: Model,
+    *,
+    output: terminal.Output,
+    scale: terminal.Floats | None = None,
+    shape: terminal.Integers | None = None,
+    window: Sequence[str] = (),
+    index: Sequence[str] = (),
+    quantity: Literal["value", "gradient_magnitude", "laplacian"] = "value",
+    std: bool = False,
+    align: Annotated[str, click.Choice(["areas", "nodes"])] | None = None,
+    like: Path | None = None,
+    step: terminal.Floats | None = None,
+    grid: Annotated[Any, terminal.INTEGERS] = None,
+    crs: str | None = None,
+    mean: bool = False,
+    rate: str | None = None,
+    spacing: Annotated[Any, terminal.numbers(float, unit="mm")] = None,
+    antialias: bool = True,
+    missing: terminal.Missing | None = None,
+    dtype: str | None = None,
+    colours: str | None = None,
     files: terminal.SampleOptions,
-    std: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    quiet: terminal.Quiet = False,
+    as_json: terminal.Json = False,
 ) -> None:
     """Evaluate a model, or samples, on a grid and write it.
 
@@ -129,24 +118,26 @@ def render(
     format_of(output)
     with bars(False if quiet or as_json else None) as progress:
         field, _ = files.field(model, progress, quiet or as_json)
+    if std and quantity != "value":
+        raise click.UsageError("--std is of values; leave --quantity out.")
     align = align or field.labels.align or "areas"
     part = _window(field, window) | _index_window(field, index, align)
-    own = ("quantity", "mean", "antialias", "missing", "dtype")
-    asked = {name: options.pop(name) for name in own}
-    if std:
-        if asked["quantity"] != "value":
-            raise click.UsageError("--std is of values; leave --quantity out.")
-        asked["quantity"] = "std"
-    grid = ef.OutputGrid(window=part, align=align, **options)
+    where = ef.OutputGrid(
+        shape=shape, scale=scale, step=step, grid=grid, spacing=spacing, rate=rate, like=like,
+        window=part, crs=crs, align=align,
+    )  # fmt: skip
     with bars(False if quiet or as_json else None) as progress:
-        out = Rendering(field=field, progress=progress, **asked).on(grid)
+        out = Rendering(
+            field=field, quantity="std" if std else quantity, mean=mean, antialias=antialias,
+            missing=missing, dtype=dtype, progress=progress,
+        ).on(where)  # fmt: skip
     ef.write(out, output, colours=colours)
-    kind, shape = out.values.dtype.name, out.values.shape
+    kind, sizes = out.values.dtype.name, out.values.shape
     if as_json:
-        facts = {"file": str(output), "shape": list(shape), "axes": list(out.dims), "dtype": kind}
+        facts = {"file": str(output), "shape": list(sizes), "axes": list(out.dims), "dtype": kind}
         terminal.print_json(facts)
     elif not quiet:
-        click.echo(f"{output}: {' × '.join(map(str, shape))} {kind}", err=True)
+        click.echo(f"{output}: {' × '.join(map(str, sizes))} {kind}", err=True)
 
 
 def _window(field: ef.Field, texts: Sequence[str]) -> Window:
@@ -191,25 +182,17 @@ def _index_window(field: ef.Field, texts: Sequence[str], align: str) -> Window:
 
 
 @terminal.command
-@click.argument("model", type=click.Path(), metavar="MODEL_OR_FILE")
-@click.option("--at", multiple=True)
-@click.option("--points", type=terminal.IN)
-@click.option("--quantity", type=click.Choice(AT_POINTS), default="value", show_default=True)
-@click.option("--std", is_flag=True)
-@click.option("--outside", type=click.Choice(OUTSIDE), default="raise", show_default=True)
-@terminal.missing_option
-@terminal.fit_options
-@terminal.as_json
 def query(
-    model: str,
-    at: Sequence[str],
-    points: Path | None,
-    quantity: str,
-    std: bool,
-    outside: str,
-    missing: str | None,
+    model: Model,
+    *,
+    at: Sequence[str] = (),
+    points: Path | None = None,
+    quantity: Literal["value", "gradient", "laplacian"] = "value",
+    std: bool = False,
+    outside: Annotated[str, click.Choice(OUTSIDE)] = "raise",
+    missing: terminal.Missing | None = None,
     files: terminal.SampleOptions,
-    as_json: bool,
+    as_json: terminal.Json = False,
 ) -> None:
     """Values of a model, or of samples, at points, printed as CSV.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import click
@@ -26,7 +26,7 @@ from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
 from elmfield.io.view_source import export_view, scene_of
-from elmfield.partition import Partition, plane_of
+from elmfield.partition import plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
 from elmfield.show.layers import through
@@ -34,31 +34,20 @@ from elmfield.show.pictures import colourise, draw_regions, to_plane
 
 
 @terminal.command
-@click.argument("model", type=terminal.IN, metavar="MODEL_OR_FILE")
-@click.option("--port", type=click.IntRange(0, 65535), default=0)
-@click.option("--no-open", is_flag=True)
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--samples")
-@terminal.preset_option
-@terminal.denoise_option
-@click.option("--beam", type=int)
-@click.option("--export", "folder", type=terminal.OUT)
-@click.option("--export-size", type=click.IntRange(1, 4096), default=64, show_default=True)
-@terminal.read_options
-@terminal.quiet
 def view(
-    model: Path,
-    port: int,
-    no_open: bool,
-    host: str,
-    samples: str | None,
-    preset: str | None,
-    denoise: float | bool | None,
-    beam: int | None,
-    folder: Path | None,
-    export_size: int,
+    model: Annotated[Path, "MODEL_OR_FILE"],
+    *,
+    port: Annotated[int, click.IntRange(0, 65535)] = 0,
+    no_open: bool = False,
+    host: str = "127.0.0.1",
+    samples: str | None = None,
+    preset: terminal.Preset | None = None,
+    denoise: terminal.Denoise | None = None,
+    beam: int | None = None,
+    folder: Annotated[Path, "--export"] | None = None,
+    export_size: Annotated[int, click.IntRange(1, 4096)] = 64,
     files: terminal.FileOptions,
-    quiet: bool,
+    quiet: terminal.Quiet = False,
 ) -> None:
     """Look at a model or at samples in the browser (extra: view).
 
@@ -101,10 +90,8 @@ def view(
             raise click.UsageError("--samples is for a model; of samples the page knows them.")
         elif beam:
             given = files.read(model)
-            truth, channel = given.values, given.channel_axis
-            partition = Partition.beam(truth, regions=beam, cell=16, channel_axis=channel)
-            network = ef.paper(width=256)
-            field = ef.fit(given, network, partition=partition, progress=progress)
+            truth, partition = given.values, terminal.merged(given, (), regions=beam, cell=16)
+            field = ef.fit(given, ef.paper(width=256), partition=partition, progress=progress)
         else:
             how = terminal.SampleOptions(
                 **vars(files), preset=preset, samples=samples, denoise=denoise
@@ -132,19 +119,14 @@ def view(
 
 
 @terminal.command
-@click.argument("input", type=terminal.IN)
-@click.argument("model", type=click.Path())
-@click.option("--map", "picture", type=terminal.OUT)
-@click.option("--heldout", is_flag=True)
-@terminal.read_options
-@terminal.as_json
 def compare(
     input: Path,
-    model: str,
-    picture: Path | None,
-    heldout: bool,
+    model: Annotated[str, click.Path()],
+    *,
+    picture: Annotated[Path, "--map"] | None = None,
+    heldout: bool = False,
     files: terminal.FileOptions,
-    as_json: bool,
+    as_json: terminal.Json = False,
 ) -> None:
     """How well MODEL gives back the samples in INPUT.
 
@@ -165,21 +147,15 @@ def compare(
     refuse_samples(model)
     entries = open_store(model)
     field = read_field(entries)
-    source = field.labels.source
-    axis = source.get("channel_axis") if files.channel_axis is None else files.channel_axis
-    files = replace(
-        files,
-        variable=files.variable or source.get("variable"),
-        slices=files.slices or source.get("slices", ()),
-        channel_axis=axis,
-    )
+    names, source = ("variable", "slices", "channel_axis"), field.labels.source
+    given = {name: value for name, value in vars(files).items() if value not in (None, "", ())}
+    files = terminal.FileOptions(**{n: source[n] for n in names if n in source} | given)
     samples = files.read(input, lazily=True)
     if samples.shape != field.shape:
         told = f"{input.name} has shape {samples.shape}, the model {field.shape}"
         raise ValueError(f"{told}; they cannot be compared.")
-    errors = None
-    if picture is not None:
-        errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
+    shape = *field.shape, field.model.n_channels
+    errors = None if picture is None else np.zeros(shape, np.float32)
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
     score = Score()
     for slab in blocks_of_model(field, slabs):  # gaps are left out
@@ -206,11 +182,8 @@ def compare(
     if not field.model.is_complex and score.paper_psnr is not None:
         facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
-        settings = field.settings if isinstance(field.settings, Settings) else None
-        values = np.asarray(samples.values)
-        facts["heldout_psnr_db"] = ef.heldout_score(
-            values, settings, channel_axis=samples.channel_axis
-        )
+        values, axis = np.asarray(samples.values), samples.channel_axis
+        facts["heldout_psnr_db"] = ef.heldout_score(values, field.settings, channel_axis=axis)
     if picture is not None and errors is not None:
         write_atomically(picture, png(colourise(to_plane(errors, -1, np.max), "error")))
         facts["map"] = str(picture)
@@ -237,21 +210,15 @@ ROWS = {
 
 
 @terminal.command
-@click.argument("input", type=terminal.IN)
-@click.option("-o", "--output", type=terminal.OUT)
-@click.option("--cell", type=terminal.INTEGERS, default="16", show_default=True)
-@click.option("--regions", type=int)
-@click.option("--threshold", type=float)
-@terminal.read_options
-@terminal.as_json
 def beam(
     input: Path,
-    output: Path | None,
-    cell: int | tuple[int, ...],
-    regions: int | None,
-    threshold: float | None,
+    *,
+    output: terminal.Output | None = None,
+    cell: terminal.Integers = 16,
+    regions: int | None = None,
+    threshold: float | None = None,
     files: terminal.FileOptions,
-    as_json: bool,
+    as_json: terminal.Json = False,
 ) -> None:
     """Cut INPUT into regions of about equal energy (BEAM).
 
@@ -275,17 +242,10 @@ def beam(
     if (regions is None) == (threshold is None):
         raise click.UsageError("Say either --regions N or --threshold TAU.")
     samples = files.read(input)
-    channel = samples.channel_axis
-    partition = Partition.beam(
-        samples.values,
-        cell=cell,
-        regions=regions,
-        threshold=threshold,
-        channel_axis=channel,
-        periodic=[samples.dims.index(n) for n in samples.periods],
-    )
+    how = {"cell": cell, "regions": regions, "threshold": threshold}
+    partition, channel = terminal.merged(samples, samples.periods, **how), samples.channel_axis
     beta = np.asarray(ef.barron_norm(samples.values, partition=partition, channel_axis=channel))
-    least, median, greatest = (float(q) for q in (beta.min(), np.median(beta), beta.max()))
+    least, median, greatest = np.quantile(beta, [0, 0.5, 1]).tolist()
     cells = np.bincount(partition.labels.reshape(-1))
     if output is not None:
         cut = to_plane(np.asarray(samples.values), channel, np.mean)  # of a volume the middle
@@ -318,8 +278,7 @@ TILE_BYTES = 4 << 20
 
 
 @terminal.command
-@click.option("--output", type=terminal.OUT, default=Path("demo"), show_default=True)
-def demo(output: Path) -> None:
+def demo(*, output: Path = Path("demo")) -> None:
     """Fit a picture, print a table, write pages to zoom into (extra: demo).
 
     Options

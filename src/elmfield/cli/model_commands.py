@@ -3,10 +3,10 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import click
 import numpy as np
@@ -31,7 +31,6 @@ from elmfield.io.model.save import write_model
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.fit_stream import fit_to
 from elmfield.io.stream.workers import cluster
-from elmfield.partition import Partition
 from elmfield.settings import Settings
 
 Options = Mapping[str, Any]
@@ -40,48 +39,54 @@ STREAMED_MIN_BYTES = 1 << 27
 """Bytes of samples above which they are fitted in parts."""
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """How samples are fitted; said in the help of `fit`."""
+
+    psnr: float | None = None
+    max_error: float | None = None
+    bits: float | None = None
+    bytes: int | None = None
+    coefficients: int | None = None
+    per_region: int | None = None
+    effort: Annotated[int, click.IntRange(1, 9)] | None = None
+    order: Annotated[Any, terminal.numbers(float, {"auto": "auto"})] = None
+    cell: terminal.Integers | None = None
+    overlap: terminal.Floats | None = None
+    width: int | None = None
+    frequencies: int | None = None
+    scale: float | None = None
+    activation: str | None = None
+    seed: int | None = None
+    beam: int | None = None
+    beam_threshold: float | None = None
+    periodic: Sequence[str] = ()
+    missing: terminal.Missing = "nan"
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """Where and in which parts it is done; said in the help of `fit`."""
+
+    device: str | None = None
+    dtype: Literal["float64", "float32", "float16"] | None = None
+    memory: Annotated[int, terminal.n_bytes] | None = None
+    workers: terminal.Count | None = None
+    scheduler: str | None = None
+
+
 @terminal.command
-@click.argument("input", type=terminal.IN, required=False)
-@click.option("--observations", type=terminal.IN)
-@click.option("--spacing", type=terminal.FLOATS)
-@click.option("-o", "--output", type=terminal.OUT, required=True)
-@click.option("--psnr", type=float)
-@click.option("--max-error", type=float)
-@click.option("--bits", type=float)
-@click.option("--bytes", type=int)
-@click.option("--coefficients", type=int)
-@click.option("--per-region", type=int)
-@click.option("--effort", type=click.IntRange(1, 9))
-@click.option("--order", type=terminal.numbers(float, {"auto": "auto"}))
-@click.option("--cell", type=terminal.INTEGERS)
-@click.option("--overlap", type=terminal.FLOATS)
-@click.option("--width", type=int)
-@click.option("--frequencies", type=int)
-@click.option("--scale", type=float)
-@click.option("--activation")
-@click.option("--seed", type=int)
-@click.option("--beam", type=int)
-@click.option("--beam-threshold", type=float)
-@click.option("--periodic", multiple=True)
-@click.option("--missing", type=click.Choice(["nan", "fill"]), default="nan", show_default=True)
-@terminal.fit_options
-@click.option("--device")
-@click.option("--dtype", type=click.Choice(["float64", "float32", "float16"]))
-@click.option("--memory", type=terminal.n_bytes)
-@click.option("--workers", type=click.IntRange(1))
-@click.option("--scheduler")
-@terminal.quiet
-@terminal.as_json
 def fit(
-    input: Path | None,
-    observations: Path | None,
-    spacing: float | tuple[float, ...] | None,
-    output: Path,
+    input: Path | None = None,
+    *,
+    observations: Path | None = None,
+    spacing: terminal.Floats | None = None,
+    output: terminal.Output,
+    how: FitOptions,
     files: terminal.SampleOptions,
-    memory: int | None,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
+    work: WorkOptions,
+    quiet: terminal.Quiet = False,
+    as_json: terminal.Json = False,
 ) -> None:
     """Fit a field to the samples in INPUT and save it as a model.
 
@@ -162,7 +167,7 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
-    options |= {"samples": files.samples, "denoise": files.denoise}
+    options = {**vars(how), **vars(work), "samples": files.samples, "denoise": files.denoise}
     settings = _settings(files.preset or "smooth", options)
     if input is None:
         began = time.perf_counter()
@@ -179,7 +184,7 @@ def fit(
         return
     samples = files.read(input, lazily=True)
     began, n = time.perf_counter(), math.prod(samples.values.shape)
-    with bars(False if quiet or as_json else None) as progress, running.memory_limit(memory):
+    with bars(False if quiet or as_json else None) as progress, running.memory_limit(work.memory):
         source = {
             "file": input.name,
             "variable": files.variable,
@@ -189,7 +194,7 @@ def fit(
         }
         samples = replace(samples, labels=replace(samples.labels, source=source))
         options["periodic"] = _periods(samples, options["periodic"])
-        streams = _streams(samples, settings, {"memory": memory, **options})
+        streams = _streams(samples, settings, options)
         chosen = None if settings == ef.smooth() else settings  # None: as suits the samples
         way = _fit_in_parts if streams else _fit_at_once
         field, dtype = way(samples, chosen, output, options, progress)
@@ -268,15 +273,10 @@ def _fit_at_once(
     samples = replace(samples, values=np.asarray(samples.values))
     partition = None
     if _merges(options):
-        partition = Partition.beam(
-            samples.values,
-            cell=16 if options["cell"] is None else options["cell"],
-            regions=options["beam"],
-            threshold=options["beam_threshold"],
-            channel_axis=samples.channel_axis,
-            periodic=[samples.dims.index(n) for n in options["periodic"]],
-            overlap=options["overlap"] or 0,
-        )
+        how = {"regions": options["beam"], "threshold": options["beam_threshold"]}
+        cell = 16 if options["cell"] is None else options["cell"]
+        how |= {"cell": cell, "overlap": options["overlap"] or 0}
+        partition = terminal.merged(samples, options["periodic"], **how)
     own = {name: options[name] for name in ("dtype", "device", "periodic", "samples", "missing")}
     field, dtype = fit_stored(samples, settings, partition=partition, progress=progress, **own)
     write_model(field, output, dtype, True, progress)
@@ -294,9 +294,7 @@ def _periods(samples: Gridded, texts: Sequence[str]) -> dict[str, float | None]:
 
 
 @terminal.command
-@click.argument("model", type=click.Path())
-@terminal.as_json
-def info(model: str, as_json: bool) -> None:
+def info(model: Annotated[str, click.Path()], *, as_json: terminal.Json = False) -> None:
     """What a model holds; reads none of its coefficients.
 
     Examples
@@ -364,9 +362,7 @@ def compile() -> None:
 
 
 @terminal.command
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
+def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print what a shell must run to complete this command's words.
 
     To have it in every shell, add to ~/.bashrc: eval "$(elmfield completion bash)"
@@ -377,4 +373,8 @@ def completion(context: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(context.find_root().command, {}, "elmfield", "_ELMFIELD_COMPLETE").source())
+    click.echo(
+        kind(
+            click.get_current_context().find_root().command, {}, "elmfield", "_ELMFIELD_COMPLETE"
+        ).source()
+    )

@@ -4,12 +4,12 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from inspect import cleandoc
+from inspect import Parameter, cleandoc, signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 import numpy as np
@@ -21,14 +21,15 @@ from elmfield.io.files import is_model, read
 from elmfield.io.gridded import Gridded
 from elmfield.io.model.metadata import to_plain
 from elmfield.io.store.stores import is_url
+from elmfield.partition import Partition
 from elmfield.settings import Settings
 
-Command = Callable[..., None]
-Decorator = Callable[[Command], Command]
+Told = dict[str, tuple[str | None, str]]
+"""What stands for the value of an option, and its help."""
+
 Facts = Mapping[str, object]
 
-IN = click.Path(path_type=Path, readable=False)
-OUT = click.Path(path_type=Path, writable=False)
+PATH = click.Path(path_type=Path, readable=False)
 
 PRESETS: dict[str, Callable[..., Settings]] = {
     "smooth": ef.smooth,
@@ -40,25 +41,73 @@ ORIENTED_MAX_PIXELS = 4 << 20
 """Pixels up to which a picture is fitted with oriented(), unless a preset is asked for."""
 
 
-def command(function: Command) -> click.Command:
-    """Make a command of a function; its help is in docstrings.
+def command(function: Callable[..., None]) -> click.Command:
+    """Make a command of a function: its parameters are the options, its docstring is the help.
 
-    The examples of its own end its help. Its section on options, and those of the blocks of options
+    Parameters that may be given by position are arguments. The type of a parameter says how its
+    word is read; of an ``Annotated`` one, what follows it: a type of click or a function. Texts
+    there are names of the option, or what stands for an argument in the help. A parameter of a
+    dataclass is a block of options, one for each field.
+
+    The examples of the docstring end the help. Its section on options, and those of the blocks
     below, say what stands for the value of each, and what it does.
     """
     about, _, examples = cleandoc(function.__doc__ or "").partition("Examples\n--------\n")
     lines = "\n".join(f"  {line}" for line in examples.splitlines())
-    epilog = f"\b\nExamples:\n{lines}\n"
-    made = click.command(help=about.partition("Options\n---")[0], epilog=epilog)(function)
-    told: dict[str, tuple[str | None, str]] = {}
-    for source in (FileOptions, SampleOptions, function):
+    told: Told = {}
+    for source in (Shared, FileOptions, SampleOptions, function):
         entry = re.compile(r"^(--\S+) ?(.*)\n((?: {4}.*\n?)+)", re.MULTILINE)
         found = entry.findall(cleandoc(source.__doc__ or ""))
         told |= {name: (value or None, " ".join(text.split())) for name, value, text in found}
-    for option in made.params:
-        if isinstance(option, click.Option) and option.opts[-1] in told:
-            option.metavar, option.help = told[option.opts[-1]]
-    return made
+    hints: dict[str, Any] = get_type_hints(function, include_extras=True)
+    params: list[click.Parameter] = []
+    blocks: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
+    for name, own in signature(function).parameters.items():
+        kind = hints[name]
+        if name in blocks:
+            inner = get_type_hints(kind, include_extras=True)
+            params += [_parameter(f.name, inner[f.name], f.default, told) for f in fields(kind)]
+        else:
+            is_argument = own.kind is not Parameter.KEYWORD_ONLY
+            params.append(_parameter(name, kind, own.default, None if is_argument else told))
+
+    @wraps(function)
+    def call(**given: Any) -> None:
+        for name, kind in blocks.items():
+            given[name] = kind(**{f.name: given.pop(f.name) for f in fields(kind)})
+        function(**given)
+
+    help, epilog = about.partition("Options\n---")[0], f"\b\nExamples:\n{lines}\n"
+    return click.command(help=help, epilog=epilog, params=params)(call)
+
+
+def _parameter(name: str, hint: Any, default: Any, told: Told | None) -> click.Parameter:
+    """The option that a parameter stands for, as `told` has it; an argument where that is None.
+
+    A default that says something is shown in the help.
+    """
+    notes: list[Any] = []
+    while get_origin(hint) not in (None, Literal, Sequence):  # of unions the first counts
+        notes += getattr(hint, "__metadata__", ())
+        hint = get_args(hint)[0]
+    texts = [n for n in notes if isinstance(n, str)]
+    given: dict[str, Any] = {"required": default in (Parameter.empty, MISSING)}
+    if get_origin(hint) is Sequence:
+        given["multiple"] = True
+    elif hint is not bool:
+        usual = click.Choice(get_args(hint)) if get_origin(hint) is Literal else hint
+        kinds = [n for n in notes if not isinstance(n, str)]
+        given["type"] = (*kinds, PATH if hint is Path else usual)[0]
+    if told is None:
+        return click.Argument([name], metavar=texts[0] if texts else None, **given)
+    long = ([t for t in texts if t[:2] == "--"] or [f"--{name.replace('_', '-')}"])[0]
+    given["metavar"], given["help"] = told.get(long, (None, None))
+    if not given["required"]:
+        given |= {"default": default, "show_default": bool(default)}
+    if hint is bool:
+        given["is_flag"] = True
+        long = f"{long}/--no-{name}" if default else long
+    return click.Option([name, *(t for t in texts if t[:2] != "--"), long], **given)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -82,7 +131,7 @@ def numbers(
     def parse(text: str) -> Any:
         if words is not None and text in words:
             return words[text]
-        plain = text.replace(unit, "").replace("x", ",").replace("×", ",")
+        plain = str(text).replace(unit, "").replace("x", ",").replace("×", ",")
         try:
             parts = tuple(map(kind, plain.split(",")))
         except ValueError as error:
@@ -93,6 +142,15 @@ def numbers(
 
 
 FLOATS, INTEGERS = numbers(float), numbers(int)
+Floats = Annotated[float | tuple[float, ...], FLOATS]
+Integers = Annotated[int | tuple[int, ...], INTEGERS]
+Count = Annotated[int, click.IntRange(1)]
+Preset = Literal["smooth", "oriented", "paper"]
+Denoise = Annotated[float | bool, numbers(float, {"yes": True, "true": True, "auto": True})]
+Missing = Literal["nan", "fill"]
+Output = Annotated[Path, "-o"]
+Quiet = Annotated[bool, "-q"]
+Json = Annotated[bool, "--json"]
 
 
 def n_bytes(text: str) -> int:
@@ -106,25 +164,21 @@ def n_bytes(text: str) -> int:
         raise click.BadParameter(f"{text!r} is no size; write for instance 1G or 500M.") from error
 
 
-def _axis(_context: object, _option: object, text: str | None) -> int | str | None:
+def _axis(text: str) -> int | str:
     """The number of an axis, if the text is one, or its name."""
-    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+    return int(text) if text.lstrip("-").isdigit() else text
 
 
-quiet = click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
-missing_option = click.option("--missing", type=click.Choice(["nan", "fill"]))
-preset_option = click.option("--preset", type=click.Choice(list(PRESETS)))
-denoise_option = click.option(
-    "--denoise", type=numbers(float, {"yes": True, "true": True, "auto": True})
-)
-_READ_OPTIONS = (
-    click.option("--variable"),
-    click.option("--slice", "slices", multiple=True),
-    click.option("--channel-axis", callback=_axis),
-    click.option("--max-pixels", type=click.IntRange(1)),
-)
-_samples_option = click.option("--samples", type=click.Choice(["points", "means"]))
+class Shared:
+    """What many commands take.
+
+    Options
+    -------
+    --quiet
+        Say nothing but errors.
+    --json
+        Print JSON, for machines.
+    """
 
 
 @dataclass(frozen=True)
@@ -144,9 +198,9 @@ class FileOptions:
     """
 
     variable: str | None = None
-    slices: Sequence[str] = ()
-    channel_axis: int | str | None = None
-    max_pixels: int | None = None
+    slices: Annotated[Sequence[str], "--slice"] = ()
+    channel_axis: Annotated[int | str, _axis] | None = None
+    max_pixels: Count | None = None
 
     @property
     def selects(self) -> bool:
@@ -187,9 +241,9 @@ class SampleOptions(FileOptions):
         Where samples were missing: NaN, or what was filled in; by default NaN.
     """
 
-    preset: str | None = None
-    samples: str | None = None
-    denoise: float | bool | None = None
+    preset: Preset | None = None
+    samples: Annotated[str, click.Choice(["points", "means"])] | None = None
+    denoise: Denoise | None = None
 
     def settings(self, given: Gridded) -> Settings | None:
         """The preset asked for; else oriented() for pictures that are not too large."""
@@ -223,25 +277,11 @@ class SampleOptions(FileOptions):
         return field, np.asarray(given.values)
 
 
-def _taking(kind: type[FileOptions], *options: Decorator) -> Decorator:
-    """Return what gives a command a block of options, which it takes as `files`."""
-
-    def give(command: Command) -> Command:
-        @wraps(command)
-        def call(**given: Any) -> None:
-            own = {f.name: given.pop(f.name) for f in fields(kind)}
-            command(files=kind(**own), **given)
-
-        made: Command = call
-        for option in reversed(options):
-            made = option(made)
-        return made
-
-    return give
-
-
-read_options = _taking(FileOptions, *_READ_OPTIONS)
-fit_options = _taking(SampleOptions, *_READ_OPTIONS, preset_option, _samples_option, denoise_option)
+def merged(samples: Gridded, periodic: Iterable[str], **how: Any) -> Partition:
+    """The regions that BEAM makes of samples, of which some axes repeat."""
+    numbers = [samples.dims.index(name) for name in periodic]
+    channel_axis = samples.channel_axis
+    return Partition.beam(samples.values, channel_axis=channel_axis, periodic=numbers, **how)
 
 
 def assignment(text: str, names: Sequence[str], option: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ What a page shows is `show`'s business; here paths are opened, samples fitted, f
 """
 
 import math
+import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import is_path
+from elmfield._array.checks import is_path, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Progress
 from elmfield.field import Field
@@ -25,7 +26,7 @@ from elmfield.io.formats.raster import png
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import samples_of
 from elmfield.io.store.atomic_write import write_folder_atomically
-from elmfield.samples import with_nan
+from elmfield.samples import channels_last, with_nan
 from elmfield.settings import Settings
 from elmfield.show.layers import SHOWN, Download, Look, means_on_plane, middles, on_plane
 from elmfield.show.pages import LOCAL, TILES_MAX_BYTES, Served, export, serve
@@ -140,11 +141,11 @@ def scene_of(
     progress: Progress | bool = False,
 ) -> Scene:
     """What a page shows of a field, a model or samples."""
-    title = path_of(values).name if is_path(values) else ""
-    if is_path(values) and is_model(path_of(values)):
+    path = path_of(values) if is_path(values) else None
+    if path is not None and is_model(path):
         from elmfield.io.model.load import load
 
-        values = load(path_of(values))
+        values = load(path)
     if isinstance(values, Field):
         field = values
         if settings is not None:
@@ -152,20 +153,15 @@ def scene_of(
     else:
         given = samples_of(values, channel_axis, variable)
         samples, field = given.values, fit(given, settings, progress=progress)
+    title = "" if path is None else path.name
     title = title or field.labels.title or field.labels.name or "field"
     formats = tuple(s for s, needs in WRITERS.items() if needs is None or find_spec(needs))
-    return Scene(field, _channels_last(field, samples), title, formats)
-
-
-def _channels_last(field: Field, samples: Array | None) -> Array | None:
-    if samples is None:
-        return None
-    array = np.asarray(to_numpy(with_nan(samples)))
-    k, shape = field.model.channel_axis, (*field.shape, field.model.n_channels)
-    array = array[..., None] if k is None else np.moveaxis(array, k, -1)
-    if array.shape != shape:
-        raise ValueError(f"`samples` must be what was fitted, of shape {shape}; got {array.shape}.")
-    return array
+    if samples is not None:
+        samples = channels_last(np.asarray(to_numpy(with_nan(samples))), field.model.channel_axis)
+        if samples.shape != (shape := (*field.shape, field.model.n_channels)):
+            told = f"be what was fitted, of shape {shape}"
+            raise wrong("samples", told, samples.shape)
+    return Scene(field, samples, title, formats)
 
 
 # --- files that the page hands out ----------------------------------------------------------------
@@ -174,8 +170,7 @@ def _channels_last(field: Field, samples: Array | None) -> Array | None:
 def written(scene: Scene, order: Download) -> tuple[str, bytes]:
     """Name and content of a file of what is seen."""
     scene = scene.on_axes(order.look.axes)
-    stem = Path(scene.title).stem[:100]
-    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)
+    stem = re.sub(r"[^\w-]", "-", Path(scene.title).stem[:100])
     name = f"{stem or 'field'}-{order.look.quantity}{order.suffix}"
     if order.suffix == ".png":
         return name, _png(scene, order)
@@ -203,8 +198,7 @@ def thumbnail(field: Field) -> bytes | None:
         return None
     plane, look = scene.plane, Look.first(scene)
     level = max(FINEST_LEVEL, math.ceil(math.log2(max(plane.size) / THUMBNAIL_PIXELS)))
-    edges = [plane.edges(k, level, 0, n) for k, n in enumerate(plane.pixels(level))]
-    values = means_on_plane(scene, look, *edges)
+    values = means_on_plane(scene, look, *plane.edges(level))
     limits = None if scene.top is None else (0.0, scene.top)
     if scene.is_scan and np.isfinite(values).any():
         limits = tuple(np.nanpercentile(values, (1, 99)))

@@ -3,7 +3,6 @@
 Imports xarray; nothing else in the package imports this module before xarray is there.
 """
 
-from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from elmfield._array.checks import is_path
 from elmfield._array.typing import Array, Integers
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
-from elmfield.field.coordinates.labels import Attrs
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matching
 from elmfield.io.accessor import ElmAccessor
@@ -50,7 +48,7 @@ class ElmfieldBackend(BackendEntrypoint):
         path = str(filename_or_obj)
         field = load(path)
         about = field.labels
-        values = _Decoded(path, scale, missing, field=field)
+        values = _Decoded(path, scale, missing, None, field)
         axes = list(zip(field.domain.axes, values.positions))
         moved = [a.name for a, at in axes if scale != 1 or len(at) < a.size]
         shown = [
@@ -68,22 +66,17 @@ class ElmfieldBackend(BackendEntrypoint):
             ds.attrs = dict(about.file_attrs)
         for k, (key, one) in enumerate(ds.data_vars.items()):
             if about.variables:
-                values = _Decoded(path, scale, missing, k, field=field)
-            ds[key] = _lazy(one.dims, values, one.attrs)
+                values = _Decoded(path, scale, missing, k, field)
+            sizes = zip(one.dims, matching(values.field.model, values.shape), values.shape)
+            chunks = {"preferred_chunks": {d: c for d, c, n in sizes if c < n}}
+            lazy = indexing.LazilyIndexedArray(values)
+            ds[key] = xr.Variable(one.dims, lazy, dict(one.attrs), chunks)
         names = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
         return ds.drop_vars([n for n in names if n in ds.variables])
 
     def guess_can_open(self, filename_or_obj: object) -> bool:
         """Whether the name is that of a model file."""
         return is_path(filename_or_obj) and is_model(str(filename_or_obj).rstrip("/"))
-
-
-def _lazy(dims: Sequence[Hashable], values: "_Decoded", attrs: Attrs) -> xr.Variable:
-    """A variable that is decoded where it is looked at."""
-    sizes = matching(values._field.model, values.shape)
-    chunks = {d: c for d, c, n in zip(dims, sizes, values.shape) if c < n}
-    lazy = indexing.LazilyIndexedArray(values)
-    return xr.Variable(dims, lazy, dict(attrs), {"preferred_chunks": chunks})
 
 
 class _Decoded(BackendArray):
@@ -93,19 +86,13 @@ class _Decoded(BackendArray):
     """
 
     def __init__(
-        self,
-        path: str,
-        scale: float,
-        missing: str | None = None,
-        only: int | None = None,
-        *,
-        field: Field | None = None,
+        self, path: str, scale: float, missing: str | None, only: int | None, field: Field | None
     ) -> None:
         self.path, self.scale, self.missing, self.only = path, scale, missing, only
         whole = load(path) if field is None else field
         if only is not None:
             whole = whole[list(whole.labels.variables)[only]]
-        self._field = whole
+        self.field = whole
         model = whole.model
         self._lazy = LazyGrid(model, gaps=shows_gaps(model, missing))
         self.positions, self.channel = self._lazy.places, model.channel_axis
@@ -115,11 +102,8 @@ class _Decoded(BackendArray):
             self._lazy = replace(self._lazy, x=model.coordinates.in_turn(self.positions))
         self.shape, self.dtype = self._lazy.shape, self._lazy.dtype
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "scale": self.scale, "missing": self.missing, "only": self.only}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Decoded, (self.path, self.scale, self.missing, self.only, None)
 
     def __getitem__(self, key: Any) -> Array:
         if isinstance(key, indexing.VectorizedIndexer):
@@ -148,9 +132,9 @@ class _Decoded(BackendArray):
         if boxes is not None and boxes.tiles is not None:
             values = self._picked([c.astype(np.int64) for c in at], boxes.tiles.tiling.tile)
         else:
-            axes = self._field.domain.axes
+            axes = self.field.domain.axes
             points = np.stack([a.from_index(c) for a, c in zip(axes, at)], axis=-1)
-            values = to_numpy(self._field(points, outside="nearest", missing=self.missing))
+            values = to_numpy(self.field(points, outside="nearest", missing=self.missing))
         if self.channel is not None:
             values = values[np.arange(len(values)), index[self.channel].reshape(-1)]
         return values.reshape(full).astype(self.dtype, copy=False)

@@ -9,7 +9,7 @@ entry points: arrays are read wherever the package is installed, without importi
 import asyncio
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numcodecs.abc
@@ -22,6 +22,7 @@ from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
 from elmfield.field.rate_control import read_off, search_step
+from elmfield.samples import channels_last
 
 try:
     from zarr.abc.codec import ArrayBytesCodec
@@ -40,7 +41,74 @@ NAME = "elmfield"
 
 
 @dataclass(frozen=True)
-class Codec(ArrayBytesCodec):
+class Chunks:
+    """Chunks as bytes and back; see :class:`Codec`, which has the same parameters."""
+
+    max_error: float | None = None
+    psnr: float | None = None
+    channel_axis: int | None = None
+    effort: int = USUAL_EFFORT
+
+    def __post_init__(self) -> None:
+        asked = at_most_one(max_error=self.max_error, psnr=self.psnr)
+        if asked is not None:
+            positive(*asked)
+        check_effort(self.effort)
+        if self.channel_axis is not None and not is_integer(self.channel_axis):
+            raise ValueError(f"`channel_axis` must be a whole number; got {self.channel_axis!r}.")
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The options that are not the usual ones."""
+        said = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        return {name: value for name, (value, usual) in said.items() if value != usual}
+
+    def check_axis(self, ndim: int) -> None:
+        """Raise unless arrays of `ndim` axes have the axis of channels."""
+        if self.channel_axis is not None and not -ndim <= self.channel_axis < ndim:
+            raise ValueError(
+                f"`channel_axis` must be an axis of the array's {ndim}; got {self.channel_axis}."
+            )
+
+    def encoded(self, values: Array) -> bytes:
+        """A chunk as bytes."""
+        last = channels_last(values, self.channel_axis)
+        last = last if last.ndim > 1 else last[None]
+        is_complex = values.dtype.kind == "c"
+        if is_complex:
+            last = np.ascontiguousarray(last).view(last.real.dtype)
+        if self.max_error is not None:
+            # A little less than √½: rounding cannot make the modulus larger than promised.
+            bound = self.max_error * (0.7071 if is_complex else 1)
+            return pack_tiles([last], max_error=bound, effort=self.effort)[0][0]
+        if self.psnr is not None and values.dtype.kind != "b":
+            return _at_psnr(last, self.psnr, 1 + is_complex, self.effort)
+        return packed(last)
+
+    def decoded(self, data: bytes, shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
+        """A chunk from bytes; a tile at the array's end may be smaller, unless `fill` is None."""
+        values, native = unpack(data), dtype.newbyteorder("=")
+        is_pairs = values.dtype.kind == "f" and 2 * values.itemsize == native.itemsize
+        if native.kind == "c" and is_pairs and values.size % 2 == 0:
+            values = values.reshape(-1).view(native)
+        if values.dtype != native:
+            raise StoreError(f"a coded chunk holds {values.dtype}; {native} was expected.")
+        last = self.channel_axis
+        moved = shape if last is None else (*np.delete(shape, last).tolist(), shape[last])
+        fits = values.ndim == len(moved) and all(a <= b for a, b in zip(values.shape, moved))
+        if values.size == math.prod(shape):
+            whole = values.reshape(moved)
+        elif fits and fill is not None:
+            whole = np.full(moved, fill, native)
+            whole[tuple(map(slice, values.shape))] = values
+        else:
+            raise StoreError(f"a coded chunk has shape {values.shape}; {moved} was expected.")
+        whole = whole if last is None else np.moveaxis(whole, -1, last)
+        return np.asarray(whole, dtype, order="C")
+
+
+@dataclass(frozen=True)
+class Codec(Chunks, ArrayBytesCodec):
     """Chunks of an array as coded tiles (docs/codec.md): a serializer for Zarr 3.
 
     Parameters
@@ -75,26 +143,13 @@ class Codec(ArrayBytesCodec):
     True
     """
 
-    max_error: float | None = None
-    psnr: float | None = None
-    channel_axis: int | None = None
-    effort: int = USUAL_EFFORT
-
     is_fixed_size = False
-
-    def __post_init__(self) -> None:
-        asked = at_most_one(max_error=self.max_error, psnr=self.psnr)
-        if asked is not None:
-            positive(*asked)
-        check_effort(self.effort)
-        if self.channel_axis is not None and not is_integer(self.channel_axis):
-            raise ValueError(f"`channel_axis` must be a whole number; got {self.channel_axis!r}.")
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Codec":
         """The codec that a zarr.json describes."""
         said = dict(data.get("configuration", {}))
-        known = {"max_error", "psnr", "channel_axis", "effort"}
+        known = {f.name for f in fields(cls)}
         if data.get("name") != NAME or set(said) - known:
             raise ValueError(
                 f"the codec {NAME!r} knows {', '.join(sorted(known))}; got {data!r}. It was "
@@ -104,13 +159,7 @@ class Codec(ArrayBytesCodec):
 
     def to_dict(self) -> dict[str, Any]:
         """The codec for a zarr.json."""
-        said = {
-            "max_error": self.max_error,
-            "psnr": self.psnr,
-            "channel_axis": self.channel_axis,
-            "effort": None if self.effort == USUAL_EFFORT else self.effort,
-        }
-        return {"name": NAME, "configuration": {k: v for k, v in said.items() if v is not None}}
+        return {"name": NAME, "configuration": self.configuration}
 
     def evolve_from_array_spec(self, array_spec: "ArraySpec") -> "Codec":
         """Return the codec itself; raise where such arrays cannot be coded.
@@ -125,13 +174,6 @@ class Codec(ArrayBytesCodec):
             )
         self.check_axis(len(array_spec.shape))
         return self
-
-    def check_axis(self, ndim: int) -> None:
-        """Raise unless arrays of `ndim` axes have the axis of channels."""
-        if self.channel_axis is not None and not -ndim <= self.channel_axis < ndim:
-            raise ValueError(
-                f"`channel_axis` must be an axis of the array's {ndim}; got {self.channel_axis}."
-            )
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: "ArraySpec") -> int:
         """Unknown before it is done."""
@@ -149,51 +191,8 @@ class Codec(ArrayBytesCodec):
         )
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
-    def encoded(self, values: Array) -> bytes:
-        """A chunk as bytes."""
-        values = values.astype(values.dtype.newbyteorder("="), copy=False)
-        axis = self.channel_axis
-        last = values[..., None] if axis is None else np.moveaxis(values, axis, -1)
-        last = last if last.ndim > 1 else last[None]
-        is_complex = values.dtype.kind == "c"
-        if is_complex:
-            last = np.ascontiguousarray(last).view(last.real.dtype)
-        if self.max_error is not None:
-            # A little less than √½: rounding cannot make the modulus larger than promised.
-            bound = self.max_error * (0.7071 if is_complex else 1)
-            return pack_tiles([last], max_error=bound, effort=self.effort)[0][0]
-        if self.psnr is not None and values.dtype.kind != "b":
-            return _at_psnr(last, self.psnr, 1 + is_complex, self.effort)
-        return packed(last)
 
-    def decoded(self, data: bytes, shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
-        """A chunk from bytes; a tile at the array's end may be smaller, unless `fill` is None."""
-        values, native = unpack(data), dtype.newbyteorder("=")
-        is_pairs = values.dtype.kind == "f" and 2 * values.itemsize == native.itemsize
-        if native.kind == "c" and is_pairs and values.size % 2 == 0:
-            values = values.reshape(-1).view(native)
-        if values.dtype != native:
-            raise StoreError(f"a coded chunk holds {values.dtype}; {native} was expected.")
-        last = self.channel_axis
-        moved = shape if last is None else (*np.delete(shape, last).tolist(), shape[last])
-        if values.size == math.prod(shape):
-            values = values.reshape(moved)
-        elif (
-            fill is not None
-            and values.ndim == len(moved)
-            and all(a <= b for a, b in zip(values.shape, moved))
-        ):
-            whole = np.full(moved, fill, native)
-            whole[tuple(map(slice, values.shape))] = values
-            values = whole
-        else:
-            raise StoreError(f"a coded chunk has shape {values.shape}; {moved} was expected.")
-        return np.asarray(
-            values if last is None else np.moveaxis(values, -1, last), dtype, order="C"
-        )
-
-
-class NumcodecsCodec(numcodecs.abc.Codec):
+class NumcodecsCodec(Chunks, numcodecs.abc.Codec):
     """The codec for numcodecs: a compressor for Zarr 2, and for what kerchunk refers to.
 
     Parameters
@@ -218,18 +217,9 @@ class NumcodecsCodec(numcodecs.abc.Codec):
 
     codec_id = NAME
 
-    def __init__(
-        self,
-        max_error: float | None = None,
-        psnr: float | None = None,
-        channel_axis: int | None = None,
-        effort: int = USUAL_EFFORT,
-    ) -> None:
-        self._codec = Codec(max_error, psnr, channel_axis, effort)
-
     def get_config(self) -> dict[str, Any]:
         """The codec for a .zarray."""
-        return {"id": NAME, **self._codec.to_dict()["configuration"]}
+        return {"id": NAME, **self.configuration}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "NumcodecsCodec":
@@ -237,14 +227,10 @@ class NumcodecsCodec(numcodecs.abc.Codec):
         Codec.from_dict({"name": NAME, "configuration": config})  # says what is wrong
         return cls(**config)
 
-    def __repr__(self) -> str:
-        said = (f"{k}={v!r}" for k, v in self.get_config().items() if k != "id")
-        return f"{type(self).__name__}({', '.join(said)})"
-
     def encode(self, buf: Any) -> bytes:
         """A contiguous array or buffer as bytes."""
         values = ensure_contiguous_ndarray(buf, flatten=False)  # dates are integers in it
-        codec = self._codec if _is_numeric(getattr(buf, "dtype", None)) else Codec()
+        codec: Chunks = self if _is_numeric(getattr(buf, "dtype", None)) else Chunks()
         if not _is_numeric(values.dtype):
             values = values.reshape(-1, order="A").view(np.uint8)
         codec.check_axis(values.ndim)
@@ -259,7 +245,7 @@ class NumcodecsCodec(numcodecs.abc.Codec):
         head, _, data = ensure_bytes(buf).partition(b"\n")
         try:
             dtype, axis, shape = json.loads(head)
-            codec = Codec(channel_axis=axis)
+            codec = Chunks(channel_axis=axis)
             codec.check_axis(len(shape))
             values = codec.decoded(data, tuple(shape), np.dtype(dtype), None)
         except (TypeError, ValueError) as error:

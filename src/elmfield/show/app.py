@@ -9,18 +9,16 @@ import asyncio
 import ipaddress
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import PurePath
 from urllib.parse import quote
 
 import numpy as np
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elmfield._array.checks import choice
 from elmfield.errors import StoreError
@@ -69,47 +67,44 @@ def app_of(
     """
     answers = Answers(tiles, write)
     turn = asyncio.Semaphore(1)  # of tiles; what a pointer asks for does not wait
-    routes = {
-        "/": answers.page,
-        "/facts.json": lambda request: tiles.scene.facts(),
-        "/quantiles": answers.quantiles,
-        "/point": answers.point,
-        "/profile": answers.profile,
-        "/series": answers.series,
-        "/directions": answers.directions,
-        "/download": answers.download,
-        "/{name}": answers.page,
-    }
-    tile = Route("/tile/{level}/{row}/{column}", endpoint(answers.tile, turn))
-    inner = Starlette(routes=[tile, *(Route(path, endpoint(a)) for path, a in routes.items())])
-    inner.router.redirect_slashes = False  # an address is there, or it is not
-    return guarded(inner, hosts, addresses)
-
-
-def endpoint(
-    answer: Callable[[Request], object], turn: AbstractAsyncContextManager[None] | None = None
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return what makes an answer in a thread, in turn; not for a client that has gone."""
 
     async def respond(request: Request) -> Response:
-        async with turn or nullcontext():
+        """Make an answer in a thread, in turn; not for a client that has gone."""
+        async with turn if request.scope["path"].startswith("/tile/") else nullcontext():
             if await request.is_disconnected():
                 return Response(status_code=499)
             try:
-                made = await run_in_threadpool(answer, request)
+                made = await run_in_threadpool(answers.answer, request)
                 return made if isinstance(made, Response) else as_json(made)
-            except NotThereError as error:
-                return refusal(str(error), 404)
-            except (StoreError, OSError) as error:
-                return refusal(f"the model cannot be read any more: {error}", 503)
-            except MemoryError:
-                return refusal("that takes more memory than there is; ask for less.", 507)
-            except ImportError as error:
-                return refusal(str(error), 501)
-            except (ValueError, TypeError) as error:
-                return refusal(str(error), 400)
+            except sum(FAILURES, ()) as error:
+                code, text = next(FAILURES[k] for k in FAILURES if isinstance(error, k))
+                return refusal(text.format(error), code)
 
-    return respond
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        wrong = _wrong(scope, hosts, addresses)
+        made = refusal(*wrong) if wrong else await respond(Request(scope, receive))
+        made.headers.update(HEADERS)
+        await made(scope, receive, send)
+
+    return app
+
+
+class NotThereError(LookupError):
+    """There is no such page, or tile."""
+
+
+FAILURES: dict[tuple[type[Exception], ...], tuple[int, str]] = {
+    (NotThereError,): (404, "{}"),
+    (StoreError, OSError): (503, "the model cannot be read any more: {}"),
+    (MemoryError,): (507, "that takes more memory than there is; ask for less."),
+    (ImportError,): (501, "{}"),
+    (ValueError, TypeError): (400, "{}"),
+}
+"""Code and text for what goes wrong; the first that fits."""
+
+
+NUMBERS = ("quantiles", "point", "profile", "series", "directions", "download")
+"""Addresses with a question, and methods of :class:`Answers`."""
 
 
 class Answers:
@@ -118,19 +113,24 @@ class Answers:
     def __init__(self, tiles: Tiles, write: Write | None) -> None:
         self.tiles, self.scene, self.write = tiles, tiles.scene, write
 
-    def page(self, request: Request) -> Response:
-        """The page and its files."""
-        name = request.path_params.get("name", "index.html")
-        if name not in PAGE:
+    def answer(self, request: Request) -> object:
+        """What is at an address: facts, numbers, a tile, or a file of the page."""
+        name, *place = request.scope["path"].removeprefix("/").split("/")
+        if name == "tile" and len(place) == 3:
+            return self.tile(request, place)
+        if name == "facts.json" and not place:
+            return self.scene.facts()
+        if name in NUMBERS and not place:
+            return getattr(self, name)(request)
+        if place or (name := name or "index.html") not in PAGE:
             raise NotThereError("there is no such page.")
         kind = MEDIA_TYPES[PurePath(name).suffix]
         return Response(page_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    def tile(self, request: Request) -> Response:
+    def tile(self, request: Request, place: Sequence[str]) -> Response:
         """Numbers of one tile."""
         look = look_of(self.scene, request.query_params)
-        where = tile_of(self.scene.on_axes(look.axes), request.path_params)
-        data = self.tiles.tile(look, *where)
+        data = self.tiles.tile(look, *tile_of(self.scene.on_axes(look.axes), place))
         kept = "no-store" if data[6] else "private, max-age=3600"
         return _file(data, {"Cache-Control": kept})
 
@@ -222,24 +222,6 @@ def as_json(content: object, code: int = 200) -> Response:
     )
 
 
-def guarded(inner: ASGIApp, hosts: frozenset[str], addresses: bool) -> ASGIApp:
-    """Return what lets through what our page asks: GET, our host, short questions."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        wrong = _wrong(scope, hosts, addresses)
-        own = inner if wrong is None else refusal(*wrong)
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                more = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *more]}
-            await send(message)
-
-        await own(scope, receive, sent)
-
-    return answer
-
-
 def _wrong(scope: Scope, hosts: frozenset[str], addresses: bool) -> tuple[str, int] | None:
     """What is wrong with a request, and the code for it."""
     if scope["type"] != "http":
@@ -268,10 +250,6 @@ def _is_address(name: str) -> bool:
 
 
 # --- what requests say ----------------------------------------------------------------------------
-
-
-class NotThereError(LookupError):
-    """There is no such tile."""
 
 
 def number(text: str, name: str) -> float:
@@ -310,19 +288,18 @@ def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
     return Look(quantity, method, channels, part, inside, scene.axes or ())
 
 
-def tile_of(scene: Scene, words: Mapping[str, str]) -> tuple[int, int, int]:
+def tile_of(scene: Scene, words: Sequence[str]) -> tuple[int, int, int]:
     """Level, row and column of a tile that is there."""
     if scene.is_series:
         raise NotThereError("a series has no tiles.")
-    said = [words[name] for name in ("level", "row", "column")]
-    if all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in said):
-        level, row, column = map(int, said)
+    if all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in words):
+        level, row, column = map(int, words)
         if FINEST_LEVEL <= level <= scene.plane.coarsest:
             rows, columns = scene.plane.tiles(level)
             if 0 <= row < rows and 0 <= column < columns:
                 return level, row, column
     raise NotThereError(
-        f"there is no tile with level, row and column {', '.join(t[:40] for t in said)}; levels "
+        f"there is no tile with level, row and column {', '.join(t[:40] for t in words)}; levels "
         f"run from {FINEST_LEVEL} to {scene.plane.coarsest}."
     )
 
@@ -333,10 +310,8 @@ def download_of(scene: Scene, query: Mapping[str, str]) -> Download:
     scene = scene.on_axes(look.axes)
     if look.quantity not in ("value", "gradient", "laplacian", "std"):
         raise ValueError("values, gradients, Laplacians and deviations can be downloaded.")
-    a, b, c, d = several(query, "window", 4)
-    low, high = scene.plane.low, scene.plane.high
-    rows = (max(min(a, b), low[0]), min(max(a, b), high[0]))
-    columns = (max(min(c, d), low[1]), min(max(c, d), high[1]))
+    ends = np.sort(np.reshape(several(query, "window", 4), (2, 2)))
+    rows, columns = np.clip(ends.T, scene.plane.low, scene.plane.high).T.tolist()
     if not (rows[0] < rows[1] and columns[0] < columns[1]):
         raise ValueError("the window holds nothing; move into the picture first.")
     scale = number(query.get("scale", "1"), "scale")

@@ -13,6 +13,7 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field.point_values import query
+from elmfield.samples import channels_last
 from elmfield.show.scene import Scene
 
 SPLINES = {"nearest": 0, "linear": 1, "cubic": 3}
@@ -186,8 +187,7 @@ def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats]) -> Array:
     at = [a.from_index(c) for a, c in zip(field.domain.axes, inside)]
     named = SHOWN.get(quantity, quantity)
     values = to_numpy(field.grid(*at, quantity=named, outside="nearest", missing=way))
-    k = field.model.channel_axis
-    return np.asarray(values[..., None] if k is None else np.moveaxis(values, k, -1))
+    return channels_last(values, field.model.channel_axis)
 
 
 def of_part(values: Array, part: str) -> Array:
@@ -254,15 +254,14 @@ def at_point(scene: Scene, index: Sequence[float]) -> dict[str, object]:
     field = scene.field
     x = np.clip(index, field.domain.low, field.domain.high)
     point = np.asarray([float(a.from_index(v)) for a, v in zip(field.domain.axes, x)])
-    C, d = field.model.n_channels, len(field.shape)
-    value = np.reshape(to_numpy(field(point, outside="nearest")), (C,))
-    slope = np.reshape(to_numpy(field.gradient(point, outside="nearest")), (C, d))
-    bend = np.reshape(to_numpy(field.laplacian(point, outside="nearest")), (C,))
-    sample = [int(_nearest(v, n)) for v, n in zip(x, field.shape)]
+    value, slope, bend = (
+        np.reshape(to_numpy(query(field.model, q, point, "nearest")), (field.model.n_channels, -1))
+        for q in ("value", "gradient", "laplacian")
+    )
+    sample = tuple(int(_nearest(v, n)) for v, n in zip(x, field.shape))
     part = field.partition
-    cell = tuple(c[s] for c, s in zip(part.cell_of, sample))
-    gone = scene.missing is not None and bool(scene.missing[tuple(sample)])
-    own = None if scene.samples is None or gone else scene.samples[tuple(sample)]
+    gone = scene.missing is not None and bool(scene.missing[sample])
+    own = None if scene.samples is None or gone else scene.samples[sample]
     return {
         "index": x.tolist(),
         "coords": point.tolist(),
@@ -272,7 +271,7 @@ def at_point(scene: Scene, index: Sequence[float]) -> dict[str, object]:
         "sample": sample,
         "nearest": None if own is None else plain(own),
         "missing": gone,
-        "region": int(part.labels[cell]),
+        "region": int(part.labels[tuple(c[s] for c, s in zip(part.cell_of, sample))]),
     }
 
 

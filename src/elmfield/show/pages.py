@@ -154,16 +154,13 @@ def drop_stalled(connections: Iterable[Any]) -> Callable[[], Awaitable[None]]:
 
 def _listen(host: str, port: int) -> socket.socket:
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(kind, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    both = ":" in host and socket.has_dualstack_ipv6()
     try:
-        listening.bind((host, port))
+        return socket.create_server((host, port), family=kind, dualstack_ipv6=both)
     except (OSError, OverflowError) as error:
-        listening.close()
         raise ValueError(
             f"cannot listen at {host}, port {port}: {error}. Choose another port, or none."
         ) from error
-    return listening
 
 
 # --- a page without a server ----------------------------------------------------------------------

@@ -53,8 +53,15 @@ front are up, the patient's right and front on the left."""
 MODALITY, LEVELS, WIDTHS = "00080060", "00281050", "00281051"
 """Elements of a DICOM header."""
 
+TOLD = ("title", "along", "others", "cross", "top", "quantities", "lacks", "formats")
+"""What the page is told of a scene under its own name."""
+
 METHODS = ("field", "nearest", "linear", "cubic")
 PARTS = ("magnitude", "phase", "real", "imaginary")
+
+
+Spans = Sequence[tuple[int, int]]
+"""First pixel and the one after the last, of rows and of columns."""
 
 
 def pairs_of(shape: Sequence[int], codes: str = "") -> list[tuple[int, int]]:
@@ -126,12 +133,10 @@ class Plane:
         ratio = 1.0
         alike = bool(letters) or (units[0] is not None and units[0] == units[1])
         if alike and min(a.size for a in shown) > 1:
-            ratio = abs(shown[0].step / shown[1].step)
-            ratio = min(max(ratio, 1 / MAX_STRETCH), MAX_STRETCH)
+            ratio = min(max(abs(shown[0].step / shown[1].step), 1 / MAX_STRETCH), MAX_STRETCH)
         ratio = 1.0 if abs(ratio - 1) < 1e-3 else ratio
         squares = max(ratio, 1.0), max(1 / ratio, 1.0)
-        low = domain.low[rows], domain.low[columns]
-        high = domain.high[rows], domain.high[columns]
+        low, high = ((end[rows], end[columns]) for end in (domain.low, domain.high))
         return cls((rows, columns), flipped, squares, low, high, title, letters)
 
     @property
@@ -156,10 +161,14 @@ class Plane:
         rows, columns = (math.ceil(n / TILE_PIXELS) for n in self.pixels(level))
         return rows, columns
 
-    def edges(self, k: int, level: int, first: int, last: int) -> Floats:
-        """Index coordinates of the edges of pixels `first` to `last` on side k."""
-        at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
-        return np.asarray(self.high[k] - at if self.flipped[k] else self.low[k] + at, np.float64)
+    def edges(self, level: int, spans: Spans | None = None) -> list[Floats]:
+        """Index coordinates of the edges of pixels on each side: of some, or all."""
+        found: list[Floats] = []
+        for k, (first, last) in enumerate(spans or [(0, n) for n in self.pixels(level)]):
+            at = np.arange(first, last + 1) * 2.0**level / self.squares[k]
+            ends = self.high[k] - at if self.flipped[k] else self.low[k] + at
+            found.append(np.asarray(ends, np.float64))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,31 +355,24 @@ class Scene:
         modality, *pairs = (header.get(k, {}).get("Value", ()) for k in (MODALITY, LEVELS, WIDTHS))
         windows = [pair for pair in zip(*pairs) if {*map(type, pair)} <= {int, float}]
         return {
-            "title": self.title,
+            **{name: getattr(self, name) for name in TOLD},
             "name": field.labels.name or "",
             "units": field.labels.units or "",
             "series": self.is_series,
-            "along": self.along,
             "axes": [self._axis(a) for a in field.domain.axes],
             "planes": [scene._plane() for scene in self.planes.values()],
             "plane": None if self.is_series else self._plane(),
-            "others": self.others,
-            "cross": self.cross,
             "scan": self.is_scan,
             "modality": "".join(map(str, modality)),
             "windows": [[v - w / 2, v + w / 2] for v, w in windows],
             "channels": self.channel_names,
             "picture": self.is_picture,
             "grey": self.is_grey,
-            "top": self.top,
             "parts": PARTS if field.model.is_complex else (),
-            "quantities": self.quantities,
-            "lacks": self.lacks,
             "methods": METHODS,
             "regions": field.partition.n_regions,
             "directions": self.has_directions,
             "maps": MAPS,
-            "formats": self.formats,
             "settings": str(field.settings),
             "coefficients": field.model.n_coefficients,
             "exported": None,
@@ -390,14 +392,11 @@ class Scene:
 
     def _axis(self, axis: Axis) -> dict[str, object]:
         about = self.field.labels.axis(axis.name)
-        low, high = -0.5, axis.size - 0.5
         listed = None
         if axis.spacing is not None:
-            at = np.linspace(low, high, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
+            at = np.linspace(-0.5, axis.size - 0.5, min(LISTED_MAX_COORDS, 2 * axis.size + 1))
             listed = {"index": at.tolist(), "coords": axis.from_index(at).tolist()}
-        epoch, since = about.epoch, math.nan
-        if epoch is not None:
-            since = float(np.asarray(epoch, "datetime64[ms]").astype(np.int64)) / 1e3
+        epoch = np.asarray("NaT" if about.epoch is None else about.epoch, "datetime64[ms]")
         return {
             "name": axis.name,
             "size": axis.size,
@@ -405,6 +404,6 @@ class Scene:
             "origin": axis.origin,
             "step": axis.step,
             "listed": listed,
-            "epoch": since if math.isfinite(since) else None,
+            "epoch": None if np.isnat(epoch) else float(epoch.astype(np.int64)) / 1e3,
             "counted": axis.coords is None,
         }

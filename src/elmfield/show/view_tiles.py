@@ -37,11 +37,12 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.cache import Recent
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array
 from elmfield.field.grid_values import coarse_means
+from elmfield.samples import channels_last
 from elmfield.show import layers
 from elmfield.show.layers import Look, middles
-from elmfield.show.scene import TILE_PIXELS, Scene
+from elmfield.show.scene import TILE_PIXELS, Scene, Spans
 
 HEAD = struct.Struct("<4sBBBBHHff")
 MISSING_CODE = 65535
@@ -107,18 +108,18 @@ class Overview:
         spans = [
             (k, min(k + self._side, n)) for k, n in zip(self._pieces[-1], self._base.shape[:2])
         ]
-        edges = [self.scene.plane.edges(k, self.level, *span) for k, span in enumerate(spans)]
+        edges = self.scene.plane.edges(self.level, spans)
         where = tuple(slice(*span) for span in spans)
         self._base[where] = layers.means_on_plane(self.scene, self.look, *edges)
         self._pieces.pop()
 
-    def part(self, level: int, rows: tuple[int, int], columns: tuple[int, int]) -> Array:
+    def part(self, level: int, spans: Spans) -> Array:
         """The means in some rows and columns of pixels; infinite where they are not there yet."""
-        shown = _at_level(self._base, self.level, level, rows, columns)
+        shown = _at_level(self._base, self.level, level, spans)
         if self.done or self.first is None:
             return shown
         coarse, values = self.first
-        return np.where(np.isinf(shown), _at_level(values, coarse, level, rows, columns), shown)
+        return np.where(np.isinf(shown), _at_level(values, coarse, level, spans), shown)
 
     @cached_property
     def first(self) -> tuple[int, Array] | None:
@@ -136,15 +137,12 @@ class Overview:
         elif boxes is None or not is_plain or len(field.shape) > 2 or scene.missing is not None:
             while math.prod(scene.plane.pixels(level)) > FIRST_NUMBERS:
                 level += 1
-            sides = [middles(e) for e in self._all_edges(level)]
-            return level, layers.on_plane(scene, look, *sides)
+            return level, layers.on_plane(scene, look, *map(middles, scene.plane.edges(level)))
         most = 4 * FIRST_NUMBERS if is_coded else FIRST_NUMBERS
         while math.prod(-(-n >> level) for n in field.shape) > most:
             level += 1
-        values = to_numpy(coarse_means(field.model, level))
-        k = field.model.channel_axis
-        values = values[..., None] if k is None else np.moveaxis(values, k, -1)
-        x = layers.spread(scene, look.at, *(middles(e) for e in self._all_edges(level)))
+        values = channels_last(to_numpy(coarse_means(field.model, level)), field.model.channel_axis)
+        x = layers.spread(scene, look.at, *map(middles, scene.plane.edges(level)))
         at = [
             np.clip(np.floor((c + 0.5) / 2**level).astype(int), 0, m - 1)
             for c, m in zip(x, values.shape)
@@ -152,21 +150,14 @@ class Overview:
         shown = np.asarray(scene.to_plane(values[np.ix_(*at)]), np.float32)
         return level, shown[..., list(look.channels)]
 
-    def _all_edges(self, level: int) -> list[Floats]:
-        """Edges of all pixels of a level, on both sides."""
-        plane = self.scene.plane
-        return [plane.edges(k, level, 0, n) for k, n in enumerate(plane.pixels(level))]
 
-
-def _at_level(
-    values: Array, own: int, level: int, rows: tuple[int, int], columns: tuple[int, int]
-) -> Array:
+def _at_level(values: Array, own: int, level: int, spans: Spans) -> Array:
     """Some rows and columns of pixels at a level, of means (p, q, C) at a level of their own."""
     if level <= own:  # each of theirs stands for several
-        at = [np.arange(*span) >> (own - level) for span in (rows, columns)]
+        at = [np.arange(*span) >> (own - level) for span in spans]
         return np.asarray(values[np.ix_(*(np.minimum(a, n - 1) for a, n in zip(at, values.shape)))])
     size = 1 << (level - own)
-    some = values[rows[0] * size : rows[1] * size, columns[0] * size : columns[1] * size]
+    some = values[tuple(slice(first * size, last * size) for first, last in spans)]
     for _ in range(level - own):
         some = halved(some)
     return some
@@ -212,7 +203,7 @@ class Tiles:
         scene = self.scene.on_axes(look.axes)
         sides = zip((row, column), scene.plane.pixels(level))
         spans = [(k * TILE_PIXELS, min((k + 1) * TILE_PIXELS, n)) for k, n in sides]
-        edges = [scene.plane.edges(k, level, *span) for k, span in enumerate(spans)]
+        edges = scene.plane.edges(level, spans)
         if look.quantity == "regions":
             return layers.region_lines(scene, look.at, *edges), False
         if level <= 0:
@@ -221,11 +212,11 @@ class Tiles:
         if level < overview.level:
             return layers.means_on_plane(scene, look, *edges), False
         if overview.done:
-            return overview.part(level, *spans), False
+            return overview.part(level, spans), False
         if overview.error is not None:
             raise overview.error
         self._build(overview)
-        return overview.part(level, *spans), True
+        return overview.part(level, spans), True
 
     def whole(self, look: Look, level: int, row: int, column: int) -> Array:
         """The numbers of a tile, never a first look: what is missing for it is made at once."""

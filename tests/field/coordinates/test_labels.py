@@ -17,10 +17,9 @@ from elmfield.field.coordinates.labels import (
     Labels,
     VariableLabels,
     derivative_units,
-    labels_from_plain,
-    labels_to_plain,
     multiply_units,
 )
+from elmfield.io.model.metadata import from_plain, parse, to_document
 
 EPOCH = np.datetime64("2020-02-28T18:00", "ns")
 DATES = AxisLabels(epoch=EPOCH, dtype="datetime64[ns]")
@@ -198,11 +197,11 @@ FULL = Labels(
 
 
 def test_labels_go_to_plain_mappings_and_back():
-    told = labels_to_plain(FULL)
+    told = to_document(FULL)
     assert sorted(told) == sorted(f.name for f in fields(Labels))
-    assert labels_from_plain(told) == FULL
-    assert labels_to_plain(Labels()) == {}
-    assert labels_from_plain({"of another version": 1}) == Labels()
+    assert parse(Labels, from_plain(told), strict=False) == FULL
+    assert to_document(Labels()) == {}
+    assert parse(Labels, {"of another version": 1}, strict=False) == Labels()
 
 
 def test_what_is_known_of_an_axis_or_nothing():

@@ -11,7 +11,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.io.store import blocks
-from elmfield.io.store.blocks import Blocks, block_length, write_array
+from elmfield.io.store.blocks import ArrayReader, block_length, write_array
 from elmfield.io.store.stores import FolderStore
 
 SIZE = 100_003  # in blocks that it does not fill
@@ -28,7 +28,9 @@ def written(request, rng, tmp_path):
 
 
 def opened(memory, size=SIZE, kinds=("float64",)):
-    return Blocks(memory, memory.sizes(), "c", size, kinds)
+    n = sum(key.startswith("c/c/") for key in memory.sizes())
+    sums = "".join(memory.read(f"c/c/{i}")[-4:].hex() for i in range(n))
+    return ArrayReader(memory, {"c": sums}).open("c", size, *kinds)
 
 
 def test_numbers_come_back_bit_for_bit(written):

@@ -20,7 +20,7 @@ def test_north_is_up(rising):
     latitude = np.linspace(-80, 80, 33)[:: 1 if rising else -1]
     found = plane((33, 40), NORTH, dims=("latitude", "longitude"), coords={"latitude": latitude})
     assert found.flipped == (rising, False)
-    first = found.edges(0, 0, 0, 2)
+    first = found.edges(0, [(0, 2), (0, 1)])[0]
     top = int(np.argmax(latitude))  # the northernmost sample is the first pixel
     assert (first[0] + first[1]) / 2 == pytest.approx(top)
 
@@ -54,5 +54,5 @@ def test_a_level_has_half_the_pixels_of_the_next_and_the_coarsest_is_one_tile():
 
 
 def test_pixels_of_level_0_are_samples():
-    edges = plane((30, 40)).edges(1, 0, 5, 8)
+    edges = plane((30, 40)).edges(0, [(0, 1), (5, 8)])[1]
     assert edges.tolist() == [4.5, 5.5, 6.5, 7.5]

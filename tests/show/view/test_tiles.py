@@ -17,10 +17,8 @@ from support import close
 def centres(scene, level, row, column, size=256):
     """Index coordinates of the pixels of a tile, on both axes of the plane."""
     n = scene.plane.pixels(level)
-    return [
-        middles(scene.plane.edges(k, level, t * size, min((t + 1) * size, n[k])))
-        for k, t in enumerate((row, column))
-    ]
+    spans = [(t * size, min((t + 1) * size, m)) for t, m in zip((row, column), n)]
+    return list(map(middles, scene.plane.edges(level, spans)))
 
 
 @pytest.mark.parametrize("level", [-6, -3, -1, 0])

@@ -38,7 +38,7 @@ def test_letters_say_what_lies_at_the_sides(affine):
     assert names == ["axial", "coronal", "sagittal"]
     for other in scene.planes.values():
         plane = other.plane
-        corner = [(plane.edges(k, 0, 0, 1)[0], plane.edges(k, 0, 5, 6)[0]) for k in (0, 1)]
+        corner = np.transpose([plane.edges(0, [(n, n + 1)] * 2) for n in (0, 5)])[0]
         for k, pair in enumerate((plane.letters[:2], plane.letters[2:])):
             way = affine[:3, plane.axes[k]] * (corner[k][0] - corner[k][1])  # to the first letter
             axis, sign = RAS[pair[0]]

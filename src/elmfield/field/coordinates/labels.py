@@ -6,7 +6,7 @@ files, pages. `missing` and `alpha` change what a field answers.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -386,62 +386,3 @@ def refuse_alpha(quantity: str) -> None:
             "second derivatives are not known for colours with transparency. Ask "
             "elmfield.Field(field.model.premultiplied), whose colours are times alpha."
         )
-
-
-# --- in a model file ------------------------------------------------------------------------------
-
-PARTS = {
-    "axes": AxisLabels, "variables": VariableLabels, "coords": CoordinateLabels,
-    "channels": ChannelLabels, "alpha": Alpha, "grid": FileGrid,
-}  # fmt: skip
-"""Fields of Labels that hold labels; the first three by name."""
-
-
-def labels_to_plain(labels: Any) -> dict[str, Any]:
-    """Labels, or a part of them, as a mapping of the fields that say something."""
-    told = {}
-    for f in fields(labels):
-        value = getattr(labels, f.name)
-        if is_dataclass(value):
-            value = labels_to_plain(value)
-        elif isinstance(value, Mapping):
-            value = {k: labels_to_plain(v) if is_dataclass(v) else v for k, v in value.items()}
-        required = f.default is MISSING and f.default_factory is MISSING
-        empty = isinstance(value, (dict, list, tuple)) and not value
-        usual = isinstance(value, (str, int, float)) and value == f.default
-        if required or not (value is None or empty or usual):
-            told[f.name] = value
-    return told
-
-
-def labels_from_plain(told: object) -> Labels:
-    """Labels of what :func:`labels_to_plain` gave; what has no field is left out.
-
-    Raises
-    ------
-    TypeError
-        If it is none, as in a damaged file.
-    """
-    made: dict[str, Any] = {}
-    for name, value in _mapping(told).items():
-        if name in ("axes", "variables", "coords"):
-            value = {k: _part(PARTS[name], v) for k, v in _mapping(value).items()}
-        elif name in PARTS:
-            value = _part(PARTS[name], value)
-        made[name] = value
-    found: Labels = _part(Labels, made)
-    return found
-
-
-def _part(kind: Any, told: object) -> Any:
-    own = _mapping(told)
-    known = {f.name: own[f.name] for f in fields(kind) if f.name in own}
-    for name in {"attrs", "header", "source", "suits", "file_attrs", "encoding"} & set(known):
-        _mapping(known[name])
-    return kind(**known)
-
-
-def _mapping(told: object) -> Mapping[str, Any]:
-    if not isinstance(told, Mapping):
-        raise TypeError(f"labels are mappings; got a {type(told).__name__}")
-    return told

@@ -100,29 +100,22 @@ class CoefficientPlan:
 
     def _numbers(self, progress: Progress) -> Iterator[Array]:
         """Yield the coefficients in file order, batch by batch."""
-        dtype = self.dtype
-        N, ends = len(self.order), np.cumsum(self.counts[self.order])
-        first = 0
-        while first < N:
-            before = 0 if first == 0 else int(ends[first - 1])
-            last = max(first + 1, int(np.searchsorted(ends, before + BATCH_NUMBERS, side="right")))
-            regions = self.order[first:last]
-            counts = self.counts[regions]
+        done, batch = 0, np.cumsum(self.counts[self.order]) // BATCH_NUMBERS
+        for regions in np.split(self.order, np.flatnonzero(np.diff(batch)) + 1):
+            counts, own = self.counts[regions], self.group_numbers[regions]
             places = np.cumsum(counts) - counts
-            out = np.empty(int(counts.sum()), dtype)
-            for g, group in enumerate(self.groups):
-                at = np.flatnonzero(self.group_numbers[regions] == g)
-                if not len(at):
-                    continue
-                values = to_numpy(self.take(group, self.row[regions[at]]))
+            out = np.empty(int(counts.sum()), self.dtype)
+            for g in np.unique(own):
+                at = np.flatnonzero(own == g)
+                values = to_numpy(self.take(self.groups[g], self.row[regions[at]]))
                 with np.errstate(over="ignore"):
-                    values = values.astype(dtype)
-                if dtype == "float16" and not np.isfinite(values).all():
+                    values = values.astype(self.dtype)
+                if self.dtype == "float16" and not np.isfinite(values).all():
                     raise ValueError("some coefficients exceed what float16 holds; use 'float32'.")
                 out[run_places(places[at], counts[at])] = values
             yield out
-            first = last
-            progress("save", first, N)
+            done += len(regions)
+            progress("save", done, len(self.order))
 
 
 def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
@@ -156,31 +149,25 @@ def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
 
 def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
     """Return positions of kernels, and their numbers region after region; nothing without any."""
-    firsts: dict[int, int] = {}
-    positions, total = [], 0
     nodes = [group.nodes for group in plan.groups]
-    for own in nodes:
-        if isinstance(own, Nodes) and id(own.positions) not in firsts:
-            firsts[id(own.positions)] = total
-            positions.append(to_numpy(own.positions))
-            total += len(positions[-1])
-    if not positions:
+    shared = {id(own.positions): own.positions for own in nodes if isinstance(own, Nodes)}
+    if not shared:
         return {}
+    firsts = dict(zip(shared, np.cumsum([0, *map(len, shared.values())])))
     members = []
     for region in plan.order:
         own = nodes[plan.group_numbers[region]]
         if isinstance(own, Nodes):
             first, last = own.starts[plan.row[region] : plan.row[region] + 2]
             members.append(own.members[first:last] + firsts[id(own.positions)])
-    flat = np.concatenate(positions).astype(np.float64).reshape(-1)
+    flat = np.concatenate([to_numpy(p).reshape(-1) for p in shared.values()]).astype(np.float64)
     return {"positions": flat, "members": narrow_integers(np.concatenate(members))}
 
 
 def narrow_integers(values: Array) -> Array:
     """Return whole numbers from 0 in the narrowest of the format's types that holds them."""
     values = np.asarray(values)
-    top = int(values.max(initial=0))
-    return values.astype("uint8" if top < 1 << 8 else "uint16" if top < 1 << 16 else "uint32")
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -364,8 +351,8 @@ def _read_shelf(
 ) -> tuple[Shelf, list[Integers | None]]:
     """Return where coefficients lie, and the mode number of each rank of each group."""
     N, C, groups = part.n_regions, len(meta.offset), meta.groups
-    ragged = np.asarray([bool(group.ragged) for group in groups])
-    n_modes = np.asarray([int(group.n_modes) for group in groups])
+    ragged = np.asarray([group.ragged for group in groups])
+    n_modes = np.asarray([group.n_modes for group in groups])
     order = file_order(part)
     counts = n_modes[which] * C
     rankings: list[Integers | None] = [None] * len(groups)
@@ -409,7 +396,7 @@ def _read_nodes(
     counts = kept[:, 0] - np.asarray([m.n_modes - m.n_nodes for m in kernels])[which]
     fits = (kept == kept[:, :1]).all() and (counts > 0).all()
     arrays.require(fits, "kernels that channels do not share")
-    positions = arrays.read("positions", arrays.length("positions"), "float64").reshape(-1, d)
+    positions = arrays.read("positions", None, "float64").reshape(-1, d)
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")

@@ -15,14 +15,14 @@ from elmfield.codec import MAX_SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
-from elmfield.field.coordinates.labels import labels_from_plain
+from elmfield.field.coordinates.labels import Labels
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence, blocks_of
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
 from elmfield.io.model.metadata import GroupRecord, Metadata, SamplesRecord
-from elmfield.io.model.recipes import is_number, read_models
+from elmfield.io.model.recipes import read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.io.store.stores import OverlayStore, Store, open_store
@@ -105,9 +105,9 @@ def _with_staged(store: Store, meta: Metadata) -> Store:
     if growing is None:
         return store
     k, first, axes = growing.axis, growing.start, meta.domain.axes
-    if not (type(k) is type(first) is int and 0 <= k < len(axes) and 0 < first < axes[k].size):
+    if not (0 <= k < len(axes) and 0 < first < axes[k].size):
         raise StoreError(f"{store.name} is damaged: which samples are being added to it.")
-    return OverlayStore(store, metadata.staging_folder(k, int(axes[k].size)))
+    return OverlayStore(store, metadata.staging_folder(k, axes[k].size))
 
 
 class Reader:
@@ -122,13 +122,13 @@ class Reader:
         domain = self._domain()
         part = self._partition(domain)
         which = self._groups(part)
-        C, units = len(meta.offset), [*meta.offset, *meta.scale, meta.data_range]
+        C = len(meta.offset)
         self.arrays.require(0 < C == len(meta.scale), "offset and scale differ in length")
-        self.arrays.require(all(map(is_number, units)), "its units are no finite numbers")
         self.arrays.require(min(meta.scale) > 0, "its scale is not positive")
-        labels = labels_from_plain(metadata.from_plain(meta.attributes))
+        told = metadata.from_plain(meta.attributes)
+        labels = metadata.parse(Labels, told, strict=False)
         axis, one = meta.channel_axis, len(labels.classes) or (2 if meta.complex else 1)
-        fits = one == C if axis is None else type(axis) is int and 0 <= axis <= len(part.shape)
+        fits = one == C if axis is None else 0 <= axis <= len(part.shape)
         self.arrays.require(fits, f"{C} channels on axis {axis!r}")
         known = meta.dtype in ("float64", "float32", "float16")
         self.arrays.require(known, f"numbers of type {meta.dtype!r}")
@@ -161,9 +161,9 @@ class Reader:
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
                 channel_axis=axis,
-                is_complex=bool(meta.complex),
-                input_dtype=str(meta.input_dtype),
-                data_range=float(meta.data_range),
+                is_complex=meta.complex,
+                input_dtype=meta.input_dtype,
+                data_range=meta.data_range,
                 residual=residual,
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
@@ -174,20 +174,15 @@ class Reader:
 
     def _evidence(self, shape: tuple[int, ...], C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said."""
-        found = self.meta.evidence or metadata.EvidenceRecord()
-        noise, amplitude = (None if a is None else tuple(a) for a in (found.noise, found.amplitude))
-        each = [a for a in (noise, amplitude) if a is not None]
-        known = [found.coding, *(v for a in each for v in a)]
-        said = all(map(is_number, known)) and min(known) >= 0 and all(len(a) == C for a in each)
+        found, left = self.meta.evidence or metadata.EvidenceRecord(), None
+        each = [a for a in (found.noise, found.amplitude) if a is not None]
+        said = min((found.coding, *sum(each, ()))) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        is_said = type(found.observed) is bool and type(found.left) is bool
-        self.arrays.require(is_said, "whether it was observed is not said")
-        left = None
         if found.left:
             own = (*map(blocks_of, shape), C)
             left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
             self.arrays.require(bool((left >= 0).all()), "the noise left is no number")
-        return Evidence(noise, amplitude, left, float(found.coding), found.observed)
+        return Evidence(**{**vars(found), "left": left})
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
         """Return which samples were missing: for all channels, or each; None if none was."""
@@ -207,13 +202,7 @@ class Reader:
         kinds = {kept.modes["kind"] for kept in meta.groups}
         fits = kinds == {"product"} or (kinds == {"oriented"} and len(meta.groups) == 1)
         self.arrays.require(fits, "samples, but not of product modes or oriented regions")
-        units = [np.asarray(v, np.float64) for v in (meta.offset, meta.scale)]
-        fits = np.can_cast(np.dtype(record.dtype), dtype)
-        if fits and all(np.array_equal(u, u.astype(dtype)) for u in units):
-            units = [u.astype(dtype) for u in units]  # as the fit did, bit for bit
-        has_channels = meta.channel_axis is not None or len(units[0]) > 1
-        offset, scale = units
-        coded = read_samples(self.arrays, record, part.shape, offset, scale, dtype, has_channels)
+        coded = read_samples(self.arrays, meta, record, part.shape, dtype)
         coded = coded if self.lazy else coded.in_memory()
         boxes = np.asarray([kept.modes["box"] for kept in meta.groups], np.int64)[which]
         starts = np.round(centres - (boxes - 1) / 2).astype(np.int64)
@@ -246,19 +235,18 @@ class Reader:
         kept = self.meta.domain
         axes = [self._axis(k, entry) for k, entry in enumerate(kept.axes)]
         d, sizes = len(axes), [a.size for a in axes]
-        low = tuple(map(float, [-0.5] * d if kept.low is None else kept.low))
-        high = tuple(map(float, [n - 0.5 for n in sizes] if kept.high is None else kept.high))
+        low = tuple([-0.5] * d if kept.low is None else kept.low)
+        high = tuple([n - 0.5 for n in sizes] if kept.high is None else kept.high)
         fits = all(-0.5 <= a < b <= n - 0.5 for a, b, n in zip(low, high, sizes))
         self.arrays.require(0 < d == len(low) == len(high) and fits, "the box of the domain")
         return Domain(axes=tuple(axes), low=low, high=high)
 
     def _axis(self, k: int, entry: metadata.AxisRecord) -> Axis:
-        name = f"axis{k}" if entry.name is None else str(entry.name)
-        size, period = int(entry.size), entry.period
+        name = f"axis{k}" if entry.name is None else entry.name
+        size, period, origin, step = entry.size, entry.period, entry.origin, entry.step
         self.arrays.require(1 <= size < 1 << 62, f"an axis of {size} samples")
-        if entry.origin is None:
+        if origin is None:
             return Axis.counted(name, size, period)
-        origin, step = float(entry.origin), float(entry.step)
         if entry.listed:
             c = self.arrays.read(f"coordinates_{k}", size, "float64")
         else:
@@ -274,11 +262,15 @@ class Reader:
 
     def _partition(self, domain: Domain) -> Partition:
         kept, shape, edges = self.meta.partition, domain.shape, []
-        room = self._room
+        # Every region has at least a bit in the file, or two samples, of which a byte holds a
+        # limited number; every cell of an irregular one a label.
+        room = 8 * self.arrays.n_bytes
+        if self.meta.samples is not None:
+            coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
+            room = max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
         for k, entry in enumerate(kept.edges):
             if entry == "listed":
-                size = self.arrays.length(f"edges_{k}")
-                e = self.arrays.read(f"edges_{k}", size, "int64")
+                e = self.arrays.read(f"edges_{k}", None, "int64")
             else:
                 fits = 1 <= int(entry) <= min(shape[k], room)
                 self.arrays.require(fits, f"{entry} cells on an axis")
@@ -294,27 +286,14 @@ class Reader:
             shape=shape,
             edges=tuple(edges),
             labels=labels.reshape(cells),
-            overlap=tuple(map(float, kept.overlap)),
+            overlap=tuple(kept.overlap),
             periodic=domain.periodic,
-            equal_boxes=bool(kept.equal_boxes),
-            context=int(kept.context),
-            mirrored=bool(kept.mirrored),
+            equal_boxes=kept.equal_boxes,
+            context=kept.context,
+            mirrored=kept.mirrored,
             spacings=domain.spacings,
             **self._boxes(domain, cells),
         )
-
-    @property
-    def _room(self) -> int:
-        """Return how many regions a file of so many bytes may have.
-
-        Every region has at least a bit in it, or two samples, of which a byte holds a limited
-        number; every cell of an irregular one a label.
-        """
-        room = 8 * self.arrays.n_bytes
-        if self.meta.samples is None:
-            return room
-        coded = sum(n for key, n in self.arrays.sizes.items() if key.startswith("samples/c/"))
-        return max(room, MAX_SAMPLES_PER_BYTE * coded // 2)
 
     def _boxes(self, domain: Domain, cells: tuple[int, ...]) -> dict[str, Any]:
         """Return starts and sizes of boxes that do not follow from the cells."""
@@ -338,7 +317,7 @@ class Reader:
         which = np.zeros(N, np.int64) if len(groups) == 1 else self.arrays.integers("group", N)
         self.arrays.require(int(which.max()) < len(groups), "a region belongs to no group")
         sizes = np.bincount(which, minlength=len(groups))
-        fits = sizes.all() and all(type(g.n_modes) is int and g.n_modes > 0 for g in groups)
+        fits = sizes.all() and all(g.n_modes > 0 for g in groups)
         self.arrays.require(fits, "the groups of its regions")
         return which
 
@@ -346,8 +325,7 @@ class Reader:
 def frames_of(part: Partition, groups: list[GroupRecord], which: Integers) -> tuple[Floats, Floats]:
     """Centres and radii, (N, d) each, of regions whose boxes are the partition's."""
     starts, sizes = part.boxes
-    d = len(part.shape)
-    radius = np.ones((len(groups), d))
+    radius = np.ones((len(groups), len(part.shape)))
     for g, group in enumerate(groups):
         if group.modes["kind"] in ("plain", "smooth", "shaped", "weights") and group.modes["box"]:
             radius[g] = half_widths(tuple(group.modes["box"]))

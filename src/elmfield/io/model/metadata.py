@@ -7,12 +7,15 @@ small files that saves 150 of 900 bytes.
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from elmfield._array.checks import is_number
 from elmfield.errors import StoreError, StoreVersionError
 from elmfield.io.store.blocks import read_document, write_document
 from elmfield.io.store.stores import ROOT, Store
@@ -97,8 +100,8 @@ class SamplesRecord:
 class EvidenceRecord:
     """Noise that was taken out, and what else standard deviations need; see `Evidence`."""
 
-    noise: list[float] | None = None
-    amplitude: list[float] | None = None
+    noise: tuple[float, ...] | None = None
+    amplitude: tuple[float, ...] | None = None
     left: bool = False
     coding: float = 0.0
     observed: bool = False
@@ -140,40 +143,60 @@ class Metadata:
     appending: AppendingRecord | None = None
 
 
-PARTS: dict[str, Any] = {
-    "domain": DomainRecord,
-    "axes": AxisRecord,
-    "partition": PartitionRecord,
-    "groups": GroupRecord,
-    "samples": SamplesRecord,
-    "evidence": EvidenceRecord,
-    "appending": AppendingRecord,
-}
-"""What fields hold that are records, or lists of them."""
+_types_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
-def parse(kind: type[Record], found: Mapping[str, Any]) -> Record:
-    """Make records of a JSON object; TypeError or ValueError if it is none of these."""
-    known = {f.name: found[f.name] for f in fields(kind) if f.name in found}  # type: ignore[arg-type]
-    for name, part in PARTS.items():
-        if name in known:
-            own = known[name]
-            known[name] = [parse(part, v) for v in own] if type(own) is list else parse(part, own)
-    return kind(**known)
+def parse(kind: type[Record], found: Any, *, strict: bool = True) -> Record:
+    """Make a record of a JSON object; TypeError if a value is not of the type that it must have.
+
+    Not `strict`, only what holds others is looked at: labels are the caller's own.
+    """
+    if type(found) is not dict:
+        raise TypeError(f"{found!r:.40} is no object")
+    types = _types_of(kind)
+    own = {k: _typed(k, types[k], found[k], strict) for k in types if k in found}
+    return kind(**own)
+
+
+def _typed(name: str, kind: Any, value: Any, strict: bool) -> Any:
+    """A value as a field of a record has it: with its records made, and its numbers finite."""
+    if kind is Any or (type(value) is kind and (kind is not float or math.isfinite(value))):
+        return value
+    parts = get_args(kind)
+    if isinstance(kind, UnionType):
+        own = next((k for k in parts if type(value) is k), parts[0])
+        return _typed(name, own, value, strict)
+    plain = get_origin(kind) or kind
+    if plain in (list, tuple) and type(value) is list and strict:
+        return plain(_typed(name, parts[0], v, strict) for v in value)
+    if is_dataclass(kind):
+        return parse(cast(type[Any], kind), value, strict=strict)
+    if plain in (dict, Mapping):
+        if type(value) is not dict:
+            raise TypeError(f"{name} is {value!r:.40}, no object")
+        return {k: _typed(k, parts[1], v, strict) for k, v in value.items()}
+    if not strict or (plain is float and is_number(value)):
+        return value
+    if type(value) is not plain:
+        raise TypeError(f"{name} is {value!r:.40}, no {plain.__name__}")
+    return value
 
 
 def to_document(value: Any) -> Any:
-    """Return records in JSON's own terms, without what has its default value."""
+    """Return records in JSON's own terms, without what is empty or has its default value."""
     if isinstance(value, list):
         return [to_document(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): to_document(v) for k, v in value.items()}
     if not is_dataclass(value):
         return to_plain(value)
     found = {}
     for f in fields(value):
-        own = getattr(value, f.name)
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if own != default:
-            found[f.name] = to_document(own)
+        own = to_document(getattr(value, f.name))
+        is_needed = f.default is MISSING and f.default_factory is MISSING
+        is_usual = isinstance(own, (bool, int, float, str)) and own == f.default
+        if is_needed or not (own is None or own in ([], {}) or is_usual):
+            found[f.name] = own
     return found
 
 
@@ -247,18 +270,14 @@ def to_plain(value: Any) -> Any:
     TypeError
         If it is none of numbers, texts, dates, lists, mappings and arrays of them.
     """
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, (int, str)):
         return value
     if isinstance(value, (np.datetime64, np.timedelta64)):
         kind = "$date" if isinstance(value, np.datetime64) else "$duration"
-        unit = np.datetime_data(value.dtype)[0]
-        if np.isnat(value):
-            return {kind: ["NaT", unit]}
-        return {kind: [str(value) if kind == "$date" else int(value.astype(np.int64)), unit]}
+        told = str(value) if kind == "$date" or np.isnat(value) else int(value.astype(np.int64))
+        return {kind: [told, np.datetime_data(value.dtype)[0]]}
     if isinstance(value, np.generic):
         return to_plain(value.item())
-    if isinstance(value, int):
-        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, complex):

@@ -7,7 +7,7 @@ their values so that a reader can tell whether it made the same ones.
 import math
 import warnings
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from types import NoneType
 from typing import Any
 
@@ -41,43 +41,44 @@ SETTINGS: dict[str, Any] = {c.__name__: c for c in (Smooth, Oriented, Paper, Den
 
 def recipe_of(model: Any) -> Recipe:
     """Return how to make a local model again, in plain values; TypeError if no file can say it."""
-    recipe: Recipe | None = None
     means = {"means": True} if getattr(model, "means", False) else {}
-    masked = {"masked": getattr(model, "inside", None) is not None}
-    if isinstance(model, ProductModes) and all(isinstance(a.layer, Cosines) for a in model.axes):
-        orders, free = [float(a.order) for a in model.axes], [a.n_free for a in model.axes]
-        recipe = {"kind": "product", "orders": orders, "free": free, **means}
-    elif isinstance(model, Polyharmonic):
-        return {
-            "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
-            "axes": int(model.n_axes), "nodes": int(model.n_nodes),
-        }  # fmt: skip
-    elif isinstance(model, ShapedModes) or (isinstance(model, DenseModes) and masked["masked"]):
-        recipe = {"kind": "shaped", **masked}
-    elif isinstance(model, DenseModes):
-        order = model.order
-        recipe = {"kind": "plain"} if order is None else {"kind": "smooth", "order": float(order)}
-    elif isinstance(model, DenseWeights):
-        recipe = {"kind": "weights", **masked, "own": model.is_own}
-    elif isinstance(model, bases.WaveModel):
-        recipe = {"kind": "oriented", "order": model.beliefs.order, **means}
-    elif isinstance(model, bases.PolynomialModel):
-        periodic = [isinstance(a, AxisWaves) for a in model.axes]
-        recipe = {"kind": "polynomials", "widths": list(model.shape), "periodic": periodic}
-    if recipe is None:
-        raise TypeError(
-            f"a field of {type(model).__name__} on a layer of one's own cannot be saved: a file "
-            "would not say how to make it again. Save its samples() instead."
-        )
-    if isinstance(model, (DenseModes, DenseWeights, ShapedModes)):
-        if not isinstance(own := model.network.activation, str):
+    masked = getattr(model, "inside", None) is not None
+    recipe: Recipe
+    match model:
+        case Polyharmonic():
+            return {
+                "kind": "kernels", "power": float(model.power), "degree": int(model.degree),
+                "axes": int(model.n_axes), "nodes": int(model.n_nodes),
+            }  # fmt: skip
+        case ProductModes() if all(isinstance(a.layer, Cosines) for a in model.axes):
+            orders, free = [float(a.order) for a in model.axes], [a.n_free for a in model.axes]
+            recipe = {"kind": "product", "orders": orders, "free": free, **means}
+        case DenseWeights():
+            recipe = {"kind": "weights", "masked": masked, "own": model.is_own}
+        case ShapedModes() | DenseModes() if masked or isinstance(model, ShapedModes):
+            recipe = {"kind": "shaped", "masked": masked}
+        case DenseModes(order=None):
+            recipe = {"kind": "plain"}
+        case DenseModes(order=int() | float() as order):
+            recipe = {"kind": "smooth", "order": float(order)}
+        case bases.WaveModel():
+            recipe = {"kind": "oriented", "order": model.beliefs.order, **means}
+        case bases.PolynomialModel():
+            periodic = [isinstance(a, AxisWaves) for a in model.axes]
+            recipe = {"kind": "polynomials", "widths": list(model.shape), "periodic": periodic}
+        case _:
+            raise TypeError(
+                f"a field of {type(model).__name__} on a layer of one's own cannot be saved: a "
+                "file would not say how to make it again. Save its samples() instead."
+            )
+    if (network := getattr(model, "network", None)) is not None:
+        if not isinstance(own := network.activation, str):
             raise TypeError(
                 f"a file would not say what the activation {own!r} does. Give it a name first, in "
                 "every process: elmfield.local.layers.ACTIVATIONS['name'] = it; activation='name'."
             )
-        recipe["network"] = asdict(model.network)
-    recipe["box"] = [int(n) for n in model.box]
-    return recipe
+        recipe["network"] = asdict(network)
+    return {**recipe, "box": [int(n) for n in model.box]}
 
 
 def make_model(recipe: Recipe, inside: Array | None) -> LocalModel:
@@ -85,7 +86,7 @@ def make_model(recipe: Recipe, inside: Array | None) -> LocalModel:
 
     Any error says that the recipe makes no sense, or asks for more memory than a sensible one.
     """
-    kind = recipe["kind"]
+    kind, means = recipe["kind"], recipe.get("means") is True
     if kind == "kernels":
         power, degree = float(recipe["power"]), int(recipe["degree"])
         d, n = int(recipe["axes"]), int(recipe["nodes"])
@@ -100,15 +101,16 @@ def make_model(recipe: Recipe, inside: Array | None) -> LocalModel:
         _check_bytes(sum(60 * n * n * 8 for n in box), f"a box of {box} samples")
         free = recipe.get("free")  # without it, as many polynomials as the orders allow
         counts = None if free is None else tuple(map(int, free))
-        orders = tuple(map(float, recipe["orders"]))
-        return bases.product_modes(box, orders, free=counts, means=recipe.get("means") is True)
+        return bases.product_modes(
+            box, tuple(map(float, recipe["orders"])), free=counts, means=means
+        )
     if kind == "oriented":
         order = float(recipe["order"])
         if not 0 < order <= 16:
             raise ValueError(f"order {order}")
         n_waves = math.prod(2 * math.floor(1.5 * n + 1e-9) + 2 if n > 1 else 2 for n in box)
         _check_bytes(320 * S * n_waves, f"a box of {box} samples")
-        return bases.wave_model(box, order, recipe.get("means") is True)
+        return bases.wave_model(box, order, means)
     if kind == "polynomials":
         widths, periodic = tuple(map(int, recipe["widths"])), tuple(map(bool, recipe["periodic"]))
         if not (len(widths) == len(periodic) == len(box) and min(widths) > 0):
@@ -137,28 +139,26 @@ def _check_bytes(n_bytes: int, what: str) -> None:
 
 def probe(modes: LocalModel, d: int) -> list[float]:
     """Return Σ_j cos(j + 1) mode_j at three places of the box: a checksum to a tolerance."""
+    t = _places(d)
     if isinstance(modes, ShapedModes):
         # To ask its modes would factor the region once more; the layer settles them.
         w = np.cos(np.arange(1, modes.network.width + 1)) / math.sqrt(modes.network.width)
-        return [float(v) for v in modes.network(_places(d)) @ w]
+        return [float(v) for v in modes.network(t) @ w]
     if isinstance(modes, ProductModes) and not all(type(a) is AxisModes for a in modes.axes):
         modes = even_modes(modes)  # whose functions between samples the axes settle
     if isinstance(modes, Polyharmonic) and modes.nodes is None:
         modes = modes.around(_places(d, modes.n_nodes))
-    r = modes.n_modes
-    c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
-    t = _places(d)
     if isinstance(modes, (ProductModes, bases.WaveModel, bases.PolynomialModel)):
         t = t * [max(n - 1, 1) / 2 for n in modes.box]
+    r = modes.n_modes
+    c = np.cos(np.arange(1, r + 1))[None, :, None] / math.sqrt(r)
     F = np.asarray(modes.expand(c))[0, ..., 0]
     rows = [np.asarray(a) for a in modes.rows(t, (0,) * d)]
-    values = []
-    for p in range(3):
-        X = F
-        for row in rows:
-            X = np.tensordot(row[p], X, axes=(0, 0))
-        values.append(float(X))
-    return values
+
+    def at(p: int) -> float:
+        return float(reduce(lambda X, row: np.tensordot(row[p], X, axes=(0, 0)), rows, F))
+
+    return [at(p) for p in range(3)]
 
 
 def _places(d: int, n: int = 3) -> Floats:
@@ -249,25 +249,19 @@ def described(model: LocalModel, d: int) -> DescribedModel:
 
 def read_models(arrays: ArrayReader, meta: Metadata, part: Partition) -> list[DescribedModel]:
     """Return the local models of all groups, which are made when first used."""
+    models, end = [], 0
     boxes = [tuple(map(int, g.modes["box"])) if g.modes.get("masked") else () for g in meta.groups]
-    ends = np.cumsum([math.prod(box) if box else 0 for box in boxes])
-    bits = arrays.bits("inside", int(ends[-1])) if ends[-1] else np.empty(0, bool)
-    models = []
-    for group, box, end in zip(meta.groups, boxes, ends):
-        recipe = dict(group.modes)
+    n = sum(math.prod(box) for box in boxes if box)
+    bits = arrays.bits("inside", n) if n else np.empty(0, bool)
+    for group, box in zip(meta.groups, boxes):
+        recipe, inside = dict(group.modes), None
         if "network" in recipe:
             recipe["network"] = meta.networks[recipe["network"]]
-        are_numbers = isinstance(group.probe, list) and all(map(is_number, group.probe))
-        arrays.require(are_numbers, "the probe of its modes is no list of numbers")
-        inside = bits[end - math.prod(box) : end].reshape(box) if box else None
-        about = recipe, int(group.n_modes), group.probe, len(part.shape), inside
+        if box:
+            inside, end = bits[end : end + math.prod(box)].reshape(box), end + math.prod(box)
+        about = recipe, group.n_modes, group.probe, len(part.shape), inside
         models.append(DescribedModel(*about, part.spacings))
     return models
-
-
-def is_number(value: object) -> bool:
-    """Whether a value of a JSON document is a finite number."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmfield._array.progress import silent
 from elmfield._array.running import n_threads, runs
-from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield._array.typing import Array, Integers, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -186,16 +186,16 @@ class SamplePlan:
         """
         if self.is_lossy:
             return True
-        wide = np.dtype(self.boxes.kind)
-        fits = wide.kind in "iu" or wide.itemsize <= np.dtype(self.dtype).itemsize
-        return self.boxes.is_raw and fits
+        return self.boxes.is_raw and (np.dtype(self.boxes.kind).kind in "iu" or self._is_narrow)
+
+    @property
+    def _is_narrow(self) -> bool:
+        return np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize
 
     @property
     def kind(self) -> str:
         """Return the dtype of the samples in the file."""
-        if self.is_raw or np.dtype(self.boxes.kind).itemsize <= np.dtype(self.dtype).itemsize:
-            return self.boxes.kind
-        return self.dtype
+        return self.boxes.kind if self.is_raw or self._is_narrow else self.dtype
 
     @cached_property
     def _copied(self) -> tuple[Tiling, list[int], CodedTiles] | None:
@@ -281,10 +281,11 @@ class SamplePlan:
         tiling, shape = self.samples.tiling, self.field.shape
         corners = list(tiling.low[:-1]), list(tiling.high[:-1])
         low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
-        record = SamplesRecord(low=low, high=high, dtype=self.kind, raw=self.is_raw, checks=checks)
-        record = replace(record, lossy=self.is_lossy if is_lossy is None else is_lossy)
-        if missing is not None:
-            record = replace(record, missing=missing[0], missing_checks=missing[1])
+        lossy, (n, gaps) = self.is_lossy if is_lossy is None else is_lossy, missing or (None, "")
+        record = SamplesRecord(
+            dtype=self.kind, checks=checks, low=low, high=high, raw=self.is_raw, lossy=lossy,
+            missing=n, missing_checks=gaps,
+        )  # fmt: skip
         if means is not None:
             sums = self.samples.overview(means[0]).write(store, iter([packed(means[1])]))
             record = replace(record, overview=means[0], overview_checks=sums)
@@ -360,57 +361,50 @@ class TilesInFile:
             return raw
         # Samples may have been appended since: then what the tile held before is in it still, and
         # coded again it has the check sum that it had.
-        before = self._first_samples(raw, number)
-        if before is None or blocks.add_check(before)[-4:].hex() != check:
+        values, shape = unpack(raw), self.array.tiling.shape(number)
+        values = values if shape[-1] > 1 else values[..., None]
+        fits = values.ndim == len(shape) and not has_coarse(raw)
+        before = packed(values[tuple(map(slice, shape))]) if fits else b""
+        if blocks.add_check(before)[-4:].hex() != check:
             why = f"tile {number} belongs to another place or file"
             raise damaged_array(self.store, self.array.name, why)
         return before
 
-    def _first_samples(self, raw: bytes, number: int) -> bytes | None:
-        """Return a tile with as many samples as were expected in it; None of other axes."""
-        values, shape = unpack(raw), self.array.tiling.shape(number)
-        values = values if shape[-1] > 1 else values[..., None]
-        if has_coarse(raw) or values.ndim != len(shape):
-            return None
-        return packed(values[tuple(slice(n) for n in shape)])
-
 
 def read_samples(
-    arrays: ArrayReader,
-    record: SamplesRecord,
-    shape: tuple[int, ...],
-    offset: Floats,
-    scale: Floats,
-    dtype: Any,
-    has_channels: bool,
+    arrays: ArrayReader, meta: Metadata, record: SamplesRecord, shape: tuple[int, ...], dtype: Any
 ) -> SampleBoxes:
     """Return the samples of a file, of an array of this shape; they are handed out in `dtype`."""
-    low = tuple(map(int, [0] * len(shape) if record.low is None else record.low))
-    high = tuple(map(int, shape if record.high is None else record.high))
+    offset, scale = (np.asarray(v, np.float64) for v in (meta.offset, meta.scale))
+    if np.can_cast(np.dtype(record.dtype), dtype):
+        narrow = [v.astype(dtype) for v in (offset, scale)]
+        if all(map(np.array_equal, narrow, (offset, scale))):
+            offset, scale = narrow  # as the fit did, bit for bit
+    low = tuple([0] * len(shape) if record.low is None else record.low)
+    high = tuple(shape if record.high is None else record.high)
     fits = len(low) == len(high) == len(shape)
     fits = fits and all(0 <= a < b <= n for a, b, n in zip(low, high, shape))
     arrays.require(fits, "which samples it holds")
     C, tile = len(offset), (1,) * (len(shape) + 1)
     tiling = Tiling((*low, 0), (*high, C), tile)
-    samples = TileArray("samples", tiling, str(record.dtype), has_channels)
-    decoded, missing, means = samples.read(arrays, str(record.checks)), None, None
-    if record.missing is not None:
-        n = int(record.missing)
+    has_channels = meta.channel_axis is not None or C > 1
+    samples = TileArray("samples", tiling, record.dtype, has_channels)
+    decoded, missing, means = samples.read(arrays, record.checks), None, None
+    if (n := record.missing) is not None:
         arrays.require(n in (1, C), f"what is missing in {n} channels")
         array = TileArray("missing", tiling.with_channels(n), "uint8", n > 1)
-        missing = array.read(arrays, str(record.missing_checks))
-    k = record.overview
-    if k is not None:
-        arrays.require(isinstance(k, int) and 1 <= k <= 62, f"an overview of level {k!r}")
-        means = k, samples.overview(k).read(arrays, str(record.overview_checks))
+        missing = array.read(arrays, record.missing_checks)
+    if (k := record.overview) is not None:
+        arrays.require(1 <= k <= 62, f"an overview of level {k!r}")
+        means = k, samples.overview(k).read(arrays, record.overview_checks)
     return SampleBoxes(
         source=decoded,
         offset=offset,
         scale=scale,
         like=np.empty(0, dtype),
-        kind=str(record.dtype),
-        is_raw=bool(record.raw),
-        is_lossy=bool(record.lossy),
+        kind=record.dtype,
+        is_raw=record.raw,
+        is_lossy=record.lossy,
         missing=missing,
         overview=means,
     )

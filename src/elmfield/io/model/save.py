@@ -8,6 +8,7 @@ field. The whole file or folder is made beside its target and then put in place 
 import io
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +22,6 @@ from elmfield.domain import Axis
 from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.coefficients.stored import Draws
-from elmfield.field.coordinates.labels import labels_to_plain
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.io.files import check_model_name
 from elmfield.io.gridded import fingerprint
@@ -124,12 +124,28 @@ def save(
 def write_model(
     field: Field, path: str | Path, dtype: str, compress: bool, progress: Progress
 ) -> None:
-    """Write a field, whose promises hold in `dtype`; see :func:`save`."""
+    """Write a field, whose promises hold in `dtype`; see :func:`save`.
+
+    What goes to a URL is written to a disk of this machine, and copied once it is complete.
+    """
     try:
+        check_target(path)
+        model = describe(field, dtype)
         if is_url(path):
-            _save_remote(field, str(path), dtype, compress, progress)
-        else:
-            _save_local(field, Path(path), dtype, compress, progress)
+            with tempfile.TemporaryDirectory(prefix="elmfield-") as work:
+                model.write(FolderStore(work), compress, progress)
+                copy_to_url(FolderStore(work), str(path))
+            return
+        with atomic_write.replacing(Path(path)) as made:
+            if str(path).endswith(FOLDER):
+                made.mkdir()
+                model.write(FolderStore(str(made)), compress, progress)
+            else:
+                with made.open("w+b") as file:
+                    with ZipStore(str(path), file, is_new=True) as store:
+                        model.write(store, compress, progress)
+                    file.flush()
+                    os.fsync(file.fileno())
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise StoreError(f"cannot write {path}: its folder does not exist.") from error
@@ -147,29 +163,6 @@ def to_bytes(field: Field, dtype: str) -> bytes:
 def as_stored(field: Field, dtype: str) -> Field:
     """Return the field as it would come back from a file with coefficients of this dtype."""
     return read_field(ZipStore("a model in memory", io.BytesIO(to_bytes(field, dtype))))
-
-
-def _save_local(field: Field, path: Path, dtype: str, compress: bool, progress: Progress) -> None:
-    check_target(path)
-    model = describe(field, dtype)
-    with atomic_write.replacing(path) as made:
-        if path.name.endswith(FOLDER):
-            made.mkdir()
-            model.write(FolderStore(str(made)), compress, progress)
-        else:
-            with made.open("wb") as file, ZipStore(str(path), file, is_new=True) as store:
-                model.write(store, compress, progress)
-            with made.open("rb") as written:
-                os.fsync(written.fileno())
-
-
-def _save_remote(field: Field, url: str, dtype: str, compress: bool, progress: Progress) -> None:
-    """Write a model to a disk of this machine, and copy it once it is complete."""
-    check_target(url)
-    with tempfile.TemporaryDirectory(prefix="elmfield-") as work:
-        made = FolderStore(work)
-        describe(field, dtype).write(made, compress, progress)
-        copy_to_url(made, url)
 
 
 def copy_to_url(made: FolderStore | RemoteStore, url: str) -> None:
@@ -197,40 +190,31 @@ def pack(made: Store, file: IO[bytes]) -> None:
 
 def check_target(path: str | Path) -> None:
     """Raise StoreError if a model cannot go to a path or URL: what is there is none."""
+    is_ours = False
     if is_url(path):
         system, inner = stores.filesystem(str(path))
-        is_ours = not system.exists(inner) or _is_model_at(path)
+        is_ours = not system.exists(inner)
     else:
         place = atomic_write.resolve_links(Path(path))
         if not place.parent.is_dir():
             raise StoreError(f"cannot write {path}: its folder does not exist.")
-        if place.exists() and place.is_dir() != str(path).endswith(FOLDER):
-            what = "folder" if place.is_dir() else "file"
+        is_folder = place.is_dir()
+        if place.exists() and is_folder != str(path).endswith(FOLDER):
+            what = "folder" if is_folder else "file"
             raise StoreError(f"cannot write {path}: there is a {what} of that name.")
-        is_ours = not place.exists() or _is_replaceable(place)
+        if is_folder or not place.exists():  # what is empty is nobody's
+            is_ours = not is_folder or not any(place.iterdir())
+        else:
+            with place.open("rb") as file:
+                start = file.read(4)
+            is_ours = not start or (start == b"PK\x03\x04" and place.name.endswith(".elm"))
+    with suppress(StoreError):
+        is_ours = is_ours or metadata.is_model(stores.open_store(path))
     if not is_ours:
         raise StoreError(
             f"cannot write {path}: what is there is no model of elmfield, and is left alone. "
             "Choose another name, or remove it."
         )
-
-
-def _is_replaceable(place: Path) -> bool:
-    """Whether a file or folder is a model, in whatever state; an empty one is nobody's."""
-    if place.is_dir():
-        is_empty = not any(place.iterdir())
-    else:
-        with place.open("rb") as file:
-            start = file.read(4)
-        is_empty = not start or (start == b"PK\x03\x04" and place.name.endswith(".elm"))
-    return is_empty or _is_model_at(place)
-
-
-def _is_model_at(path: str | Path) -> bool:
-    try:
-        return metadata.is_model(stores.open_store(path))
-    except StoreError:
-        return False
 
 
 # --- a field as a file has it ---------------------------------------------------------------------
@@ -297,7 +281,6 @@ def describe(field: Field, dtype: str) -> Description:
     known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
     if known.left is not None:
         arrays["left"] = known.left.reshape(-1)
-    noise = metadata.EvidenceRecord(**{**vars(known), "left": known.left is not None})
     low, high = list(field.domain.low), list(field.domain.high)
     is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])
     box = {} if is_whole else {"low": low, "high": high}
@@ -318,8 +301,8 @@ def describe(field: Field, dtype: str) -> Description:
         residual=residual,
         gaps=per,
         settings=recipes.settings_to_plain(field.settings),
-        evidence=None if noise == metadata.EvidenceRecord() else noise,
-        attributes=labels_to_plain(field.labels),
+        evidence=metadata.EvidenceRecord(**{**vars(known), "left": known.left is not None}),
+        attributes=metadata.to_document(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)
 

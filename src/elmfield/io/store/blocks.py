@@ -158,34 +158,24 @@ class Blocks:
 
     Parameters
     ----------
-    store : Store
-        Where the bytes are.
-    sizes : mapping of str to int
-        Bytes of each entry.
+    arrays : ArrayReader
+        Has its bytes, and the check sums of its blocks, as the metadata have them: a block of
+        another array, or of another model, is noticed by them.
     name : str
         Of the array.
     size : int
         How many numbers it must hold.
     dtypes : tuple of str
         Dtypes it may have.
-    checks : str, optional
-        The check sums of its blocks, as the metadata have them: a block of another array, or of
-        another model, is noticed by them.
     """
 
     def __init__(
-        self,
-        store: Store,
-        sizes: dict[str, int],
-        name: str,
-        size: int,
-        dtypes: tuple[str, ...],
-        checks: str | None = None,
+        self, arrays: "ArrayReader", name: str, size: int, dtypes: tuple[str, ...]
     ) -> None:
-        self.store, self.name, self.size, self._checks = store, name, size, checks
-        self._cache = Recent[int, Array]()
-        self._lock = threading.RLock()
-        shape, dtype, block, codecs = read_description(store, name)
+        self.store, self.name, self.size = arrays.store, name, size
+        self._checks, sizes = arrays.checks[name], arrays.sizes
+        self._cache, self._lock = Recent[int, Array](), threading.RLock()
+        shape, dtype, block, codecs = read_description(self.store, name)
         known = codecs in (["bytes", "blosc", "crc32c"], ["bytes", "crc32c"])
         if shape != (size,) or dtype not in dtypes or not known:
             raise self.damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
@@ -197,7 +187,7 @@ class Blocks:
         # A block that is not there reads as zeros in Zarr; here it means that the file lies.
         if n > len(sizes) or not all(f"{name}/c/{i}" in sizes for i in range(n)):
             raise self.damaged("blocks are missing")
-        if checks is not None and (type(checks) is not str or len(checks) != CHECK_DIGITS * n):
+        if len(self._checks) != CHECK_DIGITS * n:
             raise self.damaged("its check sums are not those of its blocks")
 
     def damaged(self, why: str) -> StoreError:
@@ -209,10 +199,8 @@ class Blocks:
         from numcodecs import Blosc
 
         data = self.store.read(f"{self.name}/c/{first}")
-        if self._checks is not None:
-            expected = self._checks[CHECK_DIGITS * first : CHECK_DIGITS * (first + 1)]
-            if data[-4:].hex() != expected:
-                raise self.damaged(f"block {first} is not the one that was saved here")
+        if data[-4:].hex() != self._checks[CHECK_DIGITS * first : CHECK_DIGITS * (first + 1)]:
+            raise self.damaged(f"block {first} is not the one that was saved here")
         n_bytes = self.block * self.dtype.itemsize
         try:
             raw = strip_check(data)
@@ -277,7 +265,7 @@ class ArrayReader:
     """
 
     def __init__(self, store: Store, checks: dict[str, str]) -> None:
-        self.store, self._checks, self.sizes = store, checks, store.sizes()
+        self.store, self.checks, self.sizes = store, checks, store.sizes()
         self.n_bytes = sum(self.sizes.values())
 
     def require(self, holds: bool | np.bool_, why: str) -> None:
@@ -285,16 +273,12 @@ class ArrayReader:
         if not holds:
             raise StoreError(f"{self.store.name} is damaged: {why}.")
 
-    def length(self, name: str) -> int:
-        """Return the length of an array that says so itself; its blocks must then be there."""
-        ((size,), *_) = read_description(self.store, name)
-        return size
+    def open(self, name: str, size: int | None, *dtypes: str) -> Blocks:
+        """Return an array of numbers of one of the dtypes: `size`, or as many as it says itself."""
+        size = read_description(self.store, name)[0][0] if size is None else size
+        return Blocks(self, name, size, dtypes)
 
-    def open(self, name: str, size: int, *dtypes: str) -> Blocks:
-        """Return an array of `size` numbers of one of the dtypes."""
-        return Blocks(self.store, self.sizes, name, size, dtypes, self._checks[name])
-
-    def read(self, name: str, size: int, *dtypes: str) -> Array:
+    def read(self, name: str, size: int | None, *dtypes: str) -> Array:
         """Return all numbers of an array."""
         return self.open(name, size, *dtypes).read_all()
 

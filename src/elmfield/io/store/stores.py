@@ -58,11 +58,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        scheme, registry = url.partition("://")[0], need("fsspec.registry", "remote", url)
-        known = registry.known_implementations.get(scheme, {}).get("class", "fsspec")
-        package = known.partition(".")[0]
-        advice = f"pip install {package}" if package != "fsspec" else str(error)
-        raise MissingExtraError(f"{scheme}:// addresses need another package: {advice}.") from error
+        scheme = url.partition("://")[0]  # fsspec says which package it is
+        raise MissingExtraError(f"{scheme}:// addresses need another package: {error}.") from error
     return system, path.rstrip("/")
 
 
