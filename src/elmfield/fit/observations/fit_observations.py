@@ -181,12 +181,9 @@ def _fit_grid(
 
     system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
     observed = None
-    x = grid_samples.kept(system, listed)
-    if isinstance(settings, Oriented):
-        x = grid_samples.alternate(system, x, positive=positive)
-    elif positive:
-        x = grid_samples.nonnegative(system, x)
-    else:
+    oriented = isinstance(settings, Oriented)
+    x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
+    if not (oriented or positive):
         observed = grid_samples.DrawnPosterior(encode(system.deviations(x), own).model)
     model = encode(x, settings if isinstance(settings, Oriented) else own).model
     if about["channel_axis"] is None:
