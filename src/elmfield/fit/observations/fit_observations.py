@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
 from elmfield._array.checks import entries, per_axis, shown, sizes_of
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
@@ -17,8 +16,8 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
-from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region
-from elmfield.fit.observations.rows import derivative_at, sample_maps
+from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region, rms
+from elmfield.fit.observations.rows import derivative_at, matrix_map, sample_maps
 from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
@@ -27,6 +26,12 @@ MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
 
 MOST_UNRESOLVED, LEAST_GRID_ROWS = 0.02, 1000
 """Part of the prior's variance that may be finer than one region, and rows that can tell more."""
+
+MOST_SAMPLES = 1 << 16
+"""Of a grid whose operators are taken for rows of one region, where slopes or laws need it."""
+
+ROUGH_KINDS = {"values", "means", "lines", "blurred", "operator"}
+"""Rows that samples of a grid are good at."""
 
 MOST_USUAL = 1e20
 """Values beyond are divided by their size first: their squares would be too large, or 0."""
@@ -111,8 +116,8 @@ def fit_observations(
     values = [np.broadcast_to(y, size).copy() for y, size in zip(given, sizes)]
     spread = None
     if background is not None:
-        _check_background(background, listed, C)
-        values = [y - _seen(background, o) for o, y in zip(listed, values)]
+        background = _checked(background, C)
+        values = [y - _seen(background, o, domain) for o, y in zip(listed, values)]
         spread = _spread(background, listed, domain)
         if spread is not None:
             size = [spread(domain.to_index(o.places, "nearest")[0]) for o in listed]
@@ -135,15 +140,17 @@ def fit_observations(
     kinds, n_rows = {o.kind for o in listed}, sum(map(len, listed))
     pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
     too_many = n_rows > MOST_ROWS or pictures > MOST_PICTURE_ROWS
-    on_grid = positive or isinstance(settings, Oriented) or "operator" in kinds or too_many
+    may_be_region = kinds - ROUGH_KINDS and math.prod(domain.shape) <= MOST_SAMPLES
+    is_operator = "operator" in kinds and not may_be_region
+    on_grid = positive or isinstance(settings, Oriented) or is_operator or too_many
     if not on_grid:
         # There has to be enough for the spectrum of samples, and no row that these are poor at.
-        may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
+        may = n_rows >= LEAST_GRID_ROWS and kinds <= ROUGH_KINDS
         about_rows = listed, values, domain, C, background is None, may, unit
         blended, sure, unresolved = fit_one_region(*about_rows)
         on_grid = may and unresolved >= MOST_UNRESOLVED
     if on_grid:
-        model = _fit_grid(listed, values, settings, about, positive)
+        model = _fit_grid(listed, values, settings, about, positive, unit)
     else:
         about |= {"blended": blended, "observed": sure, "settings": settings}
         model = Model(offset=np.zeros(C), scale=np.ones(C), **about)
@@ -163,6 +170,7 @@ def _fit_grid(
     settings: Smooth | Oriented,
     about: dict[str, Any],
     positive: bool,
+    unit: float,
 ) -> Model:
     """The field of the samples that the observations make likeliest."""
     from elmfield.fit.observations import grid_samples
@@ -184,26 +192,44 @@ def _fit_grid(
     oriented = isinstance(settings, Oriented)
     x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
     if not (oriented or positive):
-        observed = grid_samples.DrawnPosterior(encode(system.deviations(x), own).model)
+        observed = grid_samples.DrawnPosterior(
+            encode(system.deviations(x), own).model,
+            off=tuple(unit * rms(m.matmat(x) - y) for m, y in zip(system.maps, values)),
+            noise=tuple(
+                0.0 if o.is_exact else unit * rms(u * s)
+                for o, u, s in zip(listed, system.units, system.noise)
+            ),
+        )
     model = encode(x, settings if isinstance(settings, Oriented) else own).model
     if about["channel_axis"] is None:
         model = model.channels(slice(0, 1), channel_axis=None)
     return replace(model, observed=observed)
 
 
-def _check_background(background: Field, listed: list[Observation], C: int) -> None:
+def _checked(background: Field, C: int) -> Field:
+    """The background in NumPy's arrays, if it can be corrected."""
     if not isinstance(background, Field) or background.model.is_complex:
         raise TypeError(f"`background` must be a Field of real values; got {shown(background)}.")
-    if background.model.n_channels != C or any(o.kind == "operator" for o in listed):
+    if background.model.n_channels != C:
         raise ValueError(
-            f"`background` has {background.model.n_channels} channels, observations have {C}; and "
-            "operators cannot see it."
+            f"`background` has {background.model.n_channels} channels, observations have {C}."
         )
+    return Field(background.model.moved("numpy"))
 
 
-def _seen(background: Field, o: Observation) -> Floats:
+def _samples(background: Field, domain: Domain) -> Floats:
+    """Values at the samples of a domain's grid, beyond the field's own domain those at its end."""
+    at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
+    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+    return np.asarray(background(points, outside="nearest"))
+
+
+def _seen(background: Field, o: Observation, grid: Domain) -> Floats:
     """What an observation sees of a field: its terms, node by node."""
     domain, model = background.domain, background.model
+    if o.kind == "operator":
+        samples = _samples(background, grid).reshape(-1, model.n_channels)
+        return np.asarray(matrix_map(o.terms, grid.shape).matmat(samples))
     breaks = [np.sort(a.from_index(np.arange(-0.5, a.size))) for a in domain.axes]
     waves = tuple(2.0 * n for n in domain.shape)
     fine = Resolution(breaks, (4,) * len(breaks), waves, domain.periodic)
@@ -236,7 +262,7 @@ def _spread(
         return None
 
     def unsure(points: Floats) -> Floats:
-        found = np.asarray(to_numpy(background.std(points, outside="nearest")))
+        found = np.asarray(background.std(points, outside="nearest"))
         return np.asarray(found.reshape(len(points), -1).mean(axis=1))
 
     typical = float(unsure(np.concatenate([o.places for o in listed])).mean()) or 1.0
@@ -256,14 +282,12 @@ def _add(
 ) -> Field:
     """The field through the sums of both fields' samples, on the correction's grid."""
     domain: Domain = about["domain"]
-    at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
-    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
-    more = np.asarray(correction(points))
+    more = _samples(correction, domain)
     if spread is not None:
         index = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), axis=-1)
         a = spread(index.reshape(-1, len(domain.shape)).astype(float))
         more = more * a.reshape(*domain.shape, *[1] * (more.ndim - len(domain.shape)))
-    total = np.asarray(background(points, outside="nearest")) + more
+    total = _samples(background, domain) + more
     settings = background.settings if isinstance(background.settings, Smooth) else Smooth()
     encode = Encoder(
         shape=total.shape, settings=settings, channel_axis=about["channel_axis"], domain=domain

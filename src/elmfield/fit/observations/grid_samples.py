@@ -24,7 +24,7 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.noise_model import remove_mixed_noise
 from elmfield.fit.observations.observation import Observation
-from elmfield.fit.observations.one_region import ObservedPosterior, no_row_determines
+from elmfield.fit.observations.one_region import ObservedPosterior, no_row_determines, rms
 from elmfield.fit.observations.rows import derivative_at
 
 KEPT_NOISE = 1e-2
@@ -32,7 +32,7 @@ KEPT_NOISE = 1e-2
 1e-4 conjugate gradients ended when these rows alone were met: 9000 values of noise 0.1 and 40 means
 that are kept left an error of 0.4 instead of 0.01."""
 
-LEAST_NOISE = 1e-2
+LEAST_NOISE = 5e-2
 """Noise of other rows, in parts of their values' deviation and of the largest such part, at least:
 for the same reason."""
 
@@ -334,7 +334,7 @@ def make_system(
     waves = Waves(domain.shape, domain.periodic)
     units = [np.ones((len(o), 1)) if o.sigma is None else o.sigma[:, None] for o in observations]
     sizes = [float(np.std(y)) or float(np.abs(y).max()) or 1.0 for y in values]
-    parts = [float(np.sqrt(np.mean(u**2))) / size for u, size in zip(units, sizes)]
+    parts = [rms(u) / size for u, size in zip(units, sizes)]
     largest = max((p for o, p in zip(observations, parts) if o.sigma is not None), default=0.0)
     noise = [
         size * (KEPT_NOISE if o.is_exact else 0.1)
@@ -438,7 +438,7 @@ def _cut_off(system: GridSystem, x: Floats) -> Floats:
 def alternate(system: GridSystem, x: Floats, *, positive: bool) -> Floats:
     """Samples near the rows that a denoiser leaves alone, its level falling from step to step."""
     right, z, waves = system.right(system.values), x, system.waves
-    noise = [np.sqrt(np.mean((u * s) ** 2)) for u, s in zip(system.units, system.noise)]
+    noise = [rms(u * s) for u, s in zip(system.units, system.noise)]
     last = max(float(min(noise)), 1e-6)
     # Opposite borders of a picture differ: blurred into each other they leave an edge there.
     borders = (False,) * len(waves.shape)

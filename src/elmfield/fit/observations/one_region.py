@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -66,11 +66,20 @@ class ObservedPosterior(ErrorParts):
         Variance of what is finer than any row says.
     spread : callable or None
         Factors (n,) at index coordinates (n, d), by which deviations are larger.
+    off, noise : tuple of float
+        What the rows of each observation are off by, and their noise; root mean squares.
     """
 
     unit: Floats = field(default_factory=lambda: np.ones(1))
     detail: float = 0.0
     spread: Callable[[Floats], Floats] | None = None
+    off: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a report says of the solve."""
+        return {"rows are off by, rms": self.off, "noise of rows, rms": self.noise}
 
     @property
     def floor(self) -> Floats:
@@ -106,6 +115,16 @@ class RegionPosterior(ObservedPosterior):
     factors: list[Floats] = field(repr=False)
     amplitude: float
     R: Floats = field(repr=False)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a report says of the solve."""
+        sizes = np.linalg.svd(self.R, compute_uv=False)
+        return {
+            **super().facts,
+            "rank of the rows beside the prior": int((sizes**2 > 2).sum()),
+            "condition of the solve": float(sizes[0] / sizes[-1]),
+        }
 
     def parts(self, x: Floats, terms: Terms) -> Floats:
         """Rows at places times ``R⁻¹``, (n, C, m')."""
@@ -189,9 +208,19 @@ def fit_one_region(
         if g.is_known and o.kind == "values"
     ]
     posterior = RegionPosterior(
-        rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0)
-    )
+        rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0),
+        off=tuple(unit * rms(r * g.unit[:, None]) for r, g in zip(found.residuals, groups)),
+        noise=tuple(
+            0.0 if g.is_exact else unit * rms(g.unit) * t * (1.0 if g.is_known else prior.amplitude)
+            for g, t in zip(groups, prior.levels.tolist())
+        ),
+    )  # fmt: skip
     return blended, posterior, 1.0 if missed else space.unresolved(prior)
+
+
+def rms(x: Floats) -> float:
+    """Root of the mean square."""
+    return float(np.sqrt(np.mean(x**2)))
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -207,7 +236,7 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     if o.sigma is not None:
         unit = np.repeat(o.sigma, len(A) // len(o))
     else:
-        unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
+        unit = size if o.is_exact else np.full(len(A), rms(size))
     known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
     is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
@@ -262,7 +291,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
 
 def _tight(g: RowGroup) -> RowGroup:
     """Rows that are kept with a known, small noise: no prior's amplitude can raise it."""
-    unit = MET_LEVEL * float(np.sqrt(np.mean(g.y**2)))
+    unit = MET_LEVEL * rms(g.y)
     return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
 
 

@@ -93,6 +93,12 @@ class AxisRows:
 
         (n, m), or (n C, C m) and (n, C m) for rows of one channel each and of several.
         """
+        if observation.kind == "operator":
+            samples: Floats = np.ones((1, 1))
+            for f, n in zip(self.axes, self.domain.shape):
+                samples = np.asarray(np.kron(samples, f(np.arange(float(n)), 0)), float)
+            one = np.asarray(matrix_map(observation.terms, self.domain.shape).matmat(samples))
+            return diagonal(one, n_channels) if coupled else one
         terms = observation.terms(self.resolution)
         if terms[0].channel is None:
             one = np.asarray(sum(self.of_term(t) for t in terms))
@@ -139,7 +145,7 @@ def sample_maps(
     found = []
     for o in observations:
         if o.kind == "operator":
-            found.append(_operator(o.terms, domain.shape))
+            found.append(matrix_map(o.terms, domain.shape))
             continue
         rows = rows or _sample_rows(domain, settings)
         terms = o.terms(rows.resolution)
@@ -150,7 +156,7 @@ def sample_maps(
     return found
 
 
-def _operator(A: Any, shape: tuple[int, ...]) -> LinearOperator:
+def matrix_map(A: Any, shape: tuple[int, ...]) -> LinearOperator:
     """A matrix or LinearOperator on samples in array order."""
     if A.shape[1] != (n := int(np.prod(shape))):
         raise ValueError(
