@@ -17,7 +17,7 @@ from operator import or_
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import shown
+from elmfield._array.checks import wrong
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.partition.barron import Barron, LowerBound, Region, span, union, unite
 
@@ -34,15 +34,13 @@ BOUND_MIN_CELLS = 64
 def checked(energy: Callable[[Floats], Array]) -> Callable[[Floats], Floats]:
     """A caller's energy, whose results are looked at."""
     if not callable(energy):
-        raise TypeError(f"`energy` must be a function of boxes, or None; got {shown(energy)}.")
+        raise wrong("energy", "be a function of boxes, or None", energy, TypeError)
 
     def measure(boxes: Floats) -> Floats:
         found = np.asarray(to_numpy(energy(boxes)), np.float64)
         if found.shape != boxes.shape[:1] or not (np.isfinite(found) & (found >= 0)).all():
-            raise ValueError(
-                f"`energy` must give a number of 0 or more for each of {len(boxes)} boxes of shape "
-                f"{boxes.shape[1:]}; got {shown(found)}."
-            )
+            each = f"each of {len(boxes)} boxes of shape {boxes.shape[1:]}"
+            raise wrong("energy", f"give a number of 0 or more for {each}", found)
         return found
 
     return measure

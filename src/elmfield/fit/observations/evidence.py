@@ -159,8 +159,10 @@ class RowGroup:
         The noise of each row; where that is unknown, or 0, what the prior says of the row's size.
     is_known : bool
         Whether the noise is known; else τ comes from the evidence.
-    is_exact, is_law, is_met : bool
-        Rows to be kept; laws, which are no data; whether a basis can keep them.
+    is_exact, is_law : bool
+        Rows to be kept; laws, which are no data.
+    kind : str
+        What they are.
     """
 
     A: Floats = field(repr=False)
@@ -169,7 +171,12 @@ class RowGroup:
     is_known: bool
     is_exact: bool = False
     is_law: bool = False
-    is_met: bool = True
+    kind: str = "values"
+
+    @property
+    def is_met(self) -> bool:
+        """Whether a basis can keep them."""
+        return self.kind != "equation"
 
 
 @dataclass(eq=False)

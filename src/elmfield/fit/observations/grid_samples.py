@@ -325,12 +325,10 @@ class DrawnPosterior(ObservedPosterior):
 
 
 def make_system(
-    observations: list[Observation],
-    values: list[Floats],
-    maps: list[LinearOperator],
-    domain: Domain,
+    observations: list[Observation], maps: list[LinearOperator], domain: Domain
 ) -> GridSystem:
     """The system, with its spectrum and noise learnt."""
+    values = [o.values for o in observations]
     waves = Waves(domain.shape, domain.periodic)
     units = [np.ones((len(o), 1)) if o.sigma is None else o.sigma[:, None] for o in observations]
     sizes = [float(np.std(y)) or float(np.abs(y).max()) or 1.0 for y in values]

@@ -158,7 +158,6 @@ def _centred(own: Any, centre: float, x: Floats, order: int) -> Floats:
 
 def fit_one_region(
     observations: list[Observation],
-    values: list[Floats],
     domain: Domain,
     n_channels: int,
     free: bool,
@@ -180,16 +179,15 @@ def fit_one_region(
     d, each = len(domain.shape), n_channels if coupled else 1
     tied = () if free else tuple((np.asarray(domain.shape) / np.mean(domain.shape)).tolist())
     space = ProductPrior(model.shape, domain.periodic, each, free, tied)
-    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
+    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(observations), 1e-2))
     factors, groups = space.factors(start), []
-    for o, y in zip(observations, values):
+    for o in observations:
         A = rows.matrix(o, n_channels, coupled=coupled)
-        if coupled:
-            y = y.reshape(-1, 1) if o.kind != "divergence" else y[:, :1]
+        y = o.values.reshape(-1, 1) if coupled else o.values
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
     found = evidence.solve(groups, space, prior)
-    missed = _missed(observations, groups, found, unit)
+    missed = _missed(groups, found, unit)
     if not (missed and may_be_grid):
         for message in [*missed, *_undetermined(found, space)]:
             warnings.warn(message, RankWarning, stacklevel=4)
@@ -204,8 +202,8 @@ def fit_one_region(
     )
     beside = [
         (t**2 - 1) * float(np.mean(g.unit**2))
-        for o, g, t in zip(observations, groups, prior.levels)
-        if g.is_known and o.kind == "values"
+        for g, t in zip(groups, prior.levels)
+        if g.is_known and g.kind == "values"
     ]
     posterior = RegionPosterior(
         rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0),
@@ -239,8 +237,8 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
         unit = size if o.is_exact else np.full(len(A), rms(size))
     known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
-    is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
-    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, is_met)
+    is_law = o.is_law or (o.is_exact and not y.any())
+    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, o.kind)
 
 
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
@@ -295,17 +293,15 @@ def _tight(g: RowGroup) -> RowGroup:
     return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
 
 
-def _missed(
-    observations: list[Observation], groups: list[RowGroup], found: Solution, unit: float
-) -> list[str]:
+def _missed(groups: list[RowGroup], found: Solution, unit: float) -> list[str]:
     """What to say of rows that are not kept; in the caller's unit."""
     said = []
-    for o, g, r in zip(observations, groups, found.residuals):
+    for g, r in zip(groups, found.residuals):
         worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
         if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
             left = unit * float(np.abs(r * g.unit[:, None]).max())
             said.append(
-                f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
+                f"{g.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
                 "contradict each other or other rows, or ask for more detail than the basis has. "
                 "Give them a `noise`."
             )
