@@ -396,10 +396,8 @@ def gather_boxes(
     if cells is None:
         return gather(values, sample_index(partition, regions, box, values, inside))
     X = xp.permute_dims(values, (d, *range(d)))
-    along = []
-    for k, b in enumerate(box):
-        line = partition.lines[k][cells[k]]
-        along.append(partition.within(k, line[:, None] + np.arange(b)))
+    lines = (line[own, None] for line, own in zip(partition.lines, cells))
+    along = [partition.within(k, at + np.arange(b)) for k, (at, b) in enumerate(zip(lines, box))]
     for k, (n, at, index) in enumerate(zip(partition.shape, along, move_all(along, X))):
         axis = 1 + 2 * k
         if not np.array_equal(at.reshape(-1), np.arange(n)):

@@ -246,8 +246,8 @@ class TestOneRegion:
         lines = [np.array([3.0, 9.0]), np.array([4.0])]
         expected = posterior.variance(np.array([[3.0, 4], [9, 4]]))[:, 0]
         np.testing.assert_allclose(posterior.on_grid(lines)[:, 0, 0], expected)
-        half = posterior.amplitude * np.linalg.inv(posterior.R)
-        c = posterior.space.coefficients(posterior.factors, half)  # whose products add up
+        half = posterior.amplitude * np.linalg.inv(posterior.solution.R)
+        c = posterior.space.coefficients(posterior.solution.factors, half)  # whose products add up
         rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False) @ c
         np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
 

@@ -8,6 +8,7 @@ the posterior; no matrix of samples is formed.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -109,7 +110,7 @@ class Spectrum(NamedTuple):
         return np.asarray(np.exp(self.log - self.power * np.log(self.floor + squares)))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class GridSystem:
     """Samples x near observations: ``(Σ Aᵀ A / σ² + S⁻¹) x = Σ Aᵀ y / σ²``.
 
@@ -138,7 +139,6 @@ class GridSystem:
     waves: Waves
     spectrum: Spectrum
     level: float
-    _diagonal: Floats | None = field(default=None, repr=False)
 
     def normal(self, x: Floats) -> Floats:
         """``Σ Aᵀ A x / σ²``."""
@@ -156,6 +156,7 @@ class GridSystem:
         S[0] = 1e4 * max(S.max(), self.level)
         return S[:, None]
 
+    @cached_property
     def diagonal(self) -> Floats:
         """About the diagonal of ``Σ Aᵀ A / σ²`` in waves, (N, 1): means over bands, by probing."""
         n = len(self.waves.squares)
@@ -178,9 +179,7 @@ class GridSystem:
     ) -> Floats:
         """Conjugate gradients, preconditioned in waves; `extra` is added to the diagonal."""
         inverse = 1 / self.prior if prior else 0.0
-        if self._diagonal is None:
-            self._diagonal = self.diagonal()
-        scale = 1 / (self._diagonal + inverse + extra + 1e-300)
+        scale = 1 / (self.diagonal + inverse + extra + 1e-300)
 
         def in_waves(weights: Floats | float, x: Floats) -> Floats:
             return self.waves.apply(weights * self.waves.apply(x), back=True)
@@ -245,28 +244,27 @@ class GridSystem:
         drawn, prior, noise = self.errors(np.random.default_rng(0), N_DRAWS)
         return np.asarray(self.amplitudes(x, drawn - prior, noise) * prior + noise)
 
-    def learn(self, unknown: list[bool]) -> None:
-        """Spectrum and unknown noise that make the observations likely."""
-        rng, squares = np.random.default_rng(0), self.waves.squares
+    def learnt(self, unknown: list[bool]) -> "GridSystem":
+        """The same with the spectrum and unknown noise that make the observations likely."""
+        rng, squares, system = np.random.default_rng(0), self.waves.squares, self
         band = _bands(squares)
         count = np.maximum(np.bincount(band), 1)
         middle = np.bincount(band, squares) / count
         C, x = self.values[0].shape[1], None
         for _ in range(LEARNING_STEPS):
-            x = self.solve(self.right(self.values), start=x, tolerance=1e-4)
-            e = np.add(*self.errors(rng, 1)[1:])
+            x = system.solve(system.right(self.values), start=x, tolerance=1e-4)
+            e = np.add(*system.errors(rng, 1)[1:])
             mean = (self.waves.apply(x) ** 2).mean(axis=1)
             spread = (self.waves.apply(e) ** 2).mean(axis=1)
-            for g, (m, y, u) in enumerate(zip(self.maps, self.values, self.units)):
-                if unknown[g]:
-                    left = ((y - m.matmat(x)) / u) ** 2
-                    own = (m.matmat(e) / u) ** 2
-                    self.noise[g] = np.sqrt(left.mean() + own.mean())
-            S = self.spectrum(squares)
-            known = np.clip(1 - np.bincount(band, spread / S) / count, 0.0, 1.0)
+            noise = system.noise.copy()
+            for g in np.flatnonzero(unknown):
+                both = self.values[g] - self.maps[g].matmat(x), self.maps[g].matmat(e)
+                noise[g] = np.sqrt(sum(((r / self.units[g]) ** 2).mean() for r in both))
+            known = np.clip(1 - np.bincount(band, spread / system.spectrum(squares)) / count, 0, 1)
             power = np.bincount(band, mean + spread) / count
-            self.spectrum = _fitted(middle, power, count * C * known, self.spectrum)
-            self._diagonal = None
+            own = _fitted(middle, power, count * C * known, system.spectrum)
+            system = replace(system, noise=noise, spectrum=own)
+        return system
 
 
 def _bands(squares: Floats) -> Integers:
@@ -355,8 +353,7 @@ def make_system(
     mean = max(float(np.abs(y).mean()) / g for y, g in zip(values, gain))
     level = float(np.prod(domain.shape)) * mean**2
     system = GridSystem(maps, values, units, np.asarray(noise), waves, start, level)
-    system.learn([o.noise is None for o in observations])
-    return system
+    return system.learnt([o.noise is None for o in observations])
 
 
 def solved(
@@ -418,8 +415,7 @@ def nonnegative(system: GridSystem, x: Floats) -> Floats:
     drawn, prior, noise = system.errors(np.random.default_rng(0), AMPLITUDE_DRAWS)
     d = system.amplitudes(z, drawn - prior, noise, least_width=system.spectrum.floor**-0.5)
     own = [m @ aslinearoperator(diags_array(d[:, 0])) for m in system.maps]
-    local = replace(system, maps=own, _diagonal=None)
-    return d * _cut_off(local, z / d)
+    return d * _cut_off(replace(system, maps=own), z / d)
 
 
 def _cut_off(system: GridSystem, x: Floats) -> Floats:

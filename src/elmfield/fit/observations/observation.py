@@ -121,11 +121,6 @@ class Observation:
         is_known = self.noise is not None and not self.is_exact
         return np.broadcast_to(np.asarray(self.noise, float), (len(self),)) if is_known else None
 
-    @property
-    def is_law(self) -> bool:
-        """Whether it is an equation: a basis may be unable to meet it everywhere."""
-        return self.kind in ("equation", "divergence")
-
     def divided(self, by: Floats | float) -> "Observation":
         """The same of values (n, C) and their noise, divided by a number or one per row."""
         noise = None if self.noise is None else np.asarray(self.noise) / by
