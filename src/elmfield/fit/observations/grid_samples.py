@@ -449,5 +449,6 @@ def alternate(system: GridSystem, x: Floats, *, positive: bool) -> Floats:
 LEVELS = 12
 """Of a denoiser, from the deviation of samples to the noise of rows."""
 
-WEIGHT = 0.23
-"""Of a denoiser's answer, in parts of the inverse of its level's square."""
+WEIGHT = 0.3
+"""Of a denoiser's answer, in parts of the inverse of its level's square. Of 0.23, 0.3, 0.4 and 0.55
+the best on the whole of four of scikit-image's pictures, blurred by 1.6 pixels with noise 2."""
