@@ -85,9 +85,10 @@ def fit_observations(
     A smooth function is one region of polynomials; its prior is a stationary process whose
     smoothness, scale along each axis, amplitude and unknown noise levels are those that make the
     observations likeliest. Equations without noise are conditions, no data. Anything rougher, more
-    than some thousand rows, operators, `positive` and ``oriented()`` are the samples of the grid,
-    with a spectrum by evidence. A warning says what no row determines, and which rows contradict
-    each other.
+    than some thousand rows, operators without slopes or laws beside them, `positive` and
+    ``oriented()`` are the samples of the grid, with a spectrum by evidence. A warning says what no
+    row determines, and which rows contradict each other; the field's `report` what rows are off by
+    and their noise.
 
     Examples
     --------
@@ -224,14 +225,10 @@ def _seen(background: Field, o: Observation, grid: Domain) -> Floats:
         for node in np.ndindex(*(x.shape[1] for x in t.positions)):
             x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
             w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
-            index, _ = domain.to_index(x, "nearest")
-            f = (
-                derivative_at(model, index, t.order)
-                * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
-            )
-            f = f if t.channel is None else f[:, t.channel : t.channel + 1]
-            rows = np.arange(len(o)) if t.row is None else t.row
-            np.add.at(total, rows, f)
+            w = w * np.prod(np.power(domain.per_unit, t.order))
+            f = derivative_at(model, domain.to_index(x, "nearest")[0], t.order) * w[:, None]
+            one = slice(None) if t.channel is None else [t.channel]
+            np.add.at(total, slice(None) if t.row is None else t.row, f[:, one])
     return total
 
 
