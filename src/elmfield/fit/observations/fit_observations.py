@@ -228,7 +228,7 @@ def _seen(background: Field, o: Observation, grid: Domain) -> Floats:
             w = w * np.prod(np.power(domain.per_unit, t.order))
             f = derivative_at(model, domain.to_index(x, "nearest")[0], t.order) * w[:, None]
             one = slice(None) if t.channel is None else [t.channel]
-            np.add.at(total, slice(None) if t.row is None else t.row, f[:, one])
+            np.add.at(total, np.arange(len(o)) if t.row is None else t.row, f[:, one])
     return total
 
 
