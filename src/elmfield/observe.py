@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from elmfield._array.checks import shown
+from elmfield._array.checks import wrong
 from elmfield._array.typing import Array
 from elmfield.fit.observations import observation as rows
 from elmfield.fit.observations.observation import Noise, Observation, as_places, observation
@@ -69,10 +69,8 @@ def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation
     """Means over boxes from `low` to `high`, (n, d) each; kept exactly unless noise is given."""
     a, b = as_places("low", low), as_places("high", high)
     if a.shape != b.shape or not np.all(a < b):
-        raise ValueError(
-            "means: `low` must lie below `high` on every axis, shapes (n, d); got shapes "
-            f"{a.shape} and {b.shape}."
-        )
+        got = f"shapes {a.shape} and {b.shape}"
+        raise ValueError(f"means: `low` must lie below `high` on every axis, (n, d); got {got}.")
     terms = partial(rows.box_terms, a, b)
     return observation("means", np.concatenate([a, b]), terms, m, noise, len(a))
 
@@ -81,10 +79,8 @@ def lines(start: Array, end: Array, p: Array, *, noise: Noise = None) -> Observa
     """Integrals along segments from `start` to `end`, (n, d) each, by their length."""
     a, b = as_places("start", start), as_places("end", end)
     if a.shape != b.shape or (a == b).all(axis=1).any():
-        raise ValueError(
-            "lines: `end` must differ from `start` on every line, shapes (n, d); got shapes "
-            f"{a.shape} and {b.shape}."
-        )
+        got = f"shapes {a.shape} and {b.shape}"
+        raise ValueError(f"lines: `end` must differ from `start` everywhere, (n, d); got {got}.")
     terms = partial(rows.line_terms, a, b)
     return observation("lines", np.concatenate([a, b]), terms, p, noise, len(a))
 
@@ -159,16 +155,12 @@ def equation(
     """
     x = as_places("points", points)
     if not isinstance(terms, Mapping) or not terms:
-        raise TypeError(
-            f"`terms` must be a mapping from orders to coefficients; got {shown(terms)}."
-        )
+        raise wrong("terms", "be a mapping from orders to coefficients", terms, TypeError)
     parts: list[rows.Part] = []
     for order, c in terms.items():
         w = rows.as_numbers("terms", c)
         if w.shape not in ((), (len(x),)):
-            raise ValueError(
-                f"a coefficient is a number, or one per point, {len(x)}; got {w.shape}."
-            )
+            raise wrong("terms", f"hold numbers, or one per point, {len(x)}", w.shape)
         parts.append((rows.as_orders(order, x.shape[1]), np.broadcast_to(w, (len(x),)), None))
     return observation("equation", x, partial(rows.point_terms, x, parts), rhs, noise)
 
@@ -185,5 +177,5 @@ def operator(A: Array, y: Array, *, noise: Noise = None) -> Observation:
     """What a matrix, sparse or not, or a LinearOperator makes of the samples of the grid."""
     shape: tuple[int, ...] = tuple(getattr(A, "shape", ()))
     if len(shape) != 2 or not (hasattr(A, "rmatvec") or hasattr(A, "T")):
-        raise TypeError(f"`A` must be a matrix or a scipy LinearOperator; got {shown(A)}.")
+        raise wrong("A", "be a matrix or a scipy LinearOperator", A, TypeError)
     return observation("operator", np.zeros((0, 0)), A, y, noise, int(shape[0]))

@@ -184,8 +184,8 @@ def all_boxes(partition):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell": 40, "regions": 2}, r"`cell` must not be larger than the array; got cell=40 on "),
-        ({"cell": (4, 33), "regions": 2}, r"got cell=33 on axis 1 with 32 samples"),
+        ({"cell": 40, "regions": 2}, r"larger than the array, 32 samples on axis 0; got 40\."),
+        ({"cell": (4, 33), "regions": 2}, r"32 samples on axis 1; got 33\. Use smaller cells"),
         ({"cell": 4, "threshold": 0}, r"`threshold` must be a positive number; got 0"),
         ({"cell": 4, "threshold": -1.0}, r"`threshold` must be a positive number; got -1"),
         ({"cell": 4, "threshold": math.nan}, r"`threshold` must be a positive number; got nan"),

@@ -167,11 +167,14 @@ def test_labels_must_fit_the_cells():
     [
         (
             {"edges": (np.array([0, 6, 5, 10]),), "labels": np.arange(3)},
-            "`edges` of axis 0 must increase",
+            "`edges` must increase from 0 to the number of samples, 10 on axis 0",
         ),
-        ({"edges": (np.array([0, 5, 12]),)}, "`edges` of axis 0 must increase"),
-        ({"overlap": (3.0,)}, "`overlap` must lie between 0 and half a cell"),
-        ({"overlap": (-1.0,)}, "`overlap` must lie between 0 and half a cell"),
+        (
+            {"edges": (np.array([0, 5, 12]),)},
+            "`edges` must increase from 0 to the number of samples, 10 on axis 0",
+        ),
+        ({"overlap": (3.0,)}, "`overlap` must lie between 0 and half a cell, of 5 on axis 0"),
+        ({"overlap": (-1.0,)}, "`overlap` must lie between 0 and half a cell, of 5 on axis 0"),
         ({"overlap": (0.0, 0.0)}, "one entry per axis"),
         ({"periodic": ()}, "one entry per axis"),
         (

@@ -66,13 +66,13 @@ def test_mirrored_boxes_reach_as_far_beyond_the_ends_as_beyond_their_cells(n, ce
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (((10,), 0), "`cell` must be a whole number of samples, at least 1; got cell=0 on axis 0"),
+        (((10,), 0), "`cell` must be a whole number of samples, at least 1, on axis 0; got 0"),
         (((10,), -4), "`cell` must be a whole number"),
-        (((10, 10), (4, 2.5)), r"got cell=2\.5 on axis 1"),
+        (((10, 10), (4, 2.5)), r"on axis 1; got 2\.5"),
         (((10,), float("nan")), "`cell` must be a finite number; got nan"),
         (((10,), "8"), "`cell` must be a finite number; got '8'"),
         (((10,), (4, 4)), r"`cell` must be one number or one per axis, 1; got 2: \(4, 4\)"),
-        (((10,), 4, 2.1), "`overlap` must lie between 0 and half a cell; got overlap=2.1"),
+        (((10,), 4, 2.1), "`overlap` must lie between 0 and half a cell, of 4 on axis 0; got 2.1"),
         (((10,), 4, -1), "Use a smaller overlap or larger cells"),
         (((10, 0), 4), "`shape` must be whole numbers of at least 1"),
         (((-3,), 4), "`shape` must be whole numbers of at least 1"),

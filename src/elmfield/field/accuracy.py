@@ -340,6 +340,8 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
         "bytes kept": model.n_bytes,
         "bits per sample": 8 * model.n_bytes / max(n_samples, 1),
     }
+    if model.observed is not None:
+        rows |= model.observed.facts
     if model.missing is not None:
         rows["missing samples"] = int(np.sum(model.missing))
     if samples is not None:

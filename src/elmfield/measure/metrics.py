@@ -52,11 +52,8 @@ def peak_to_peak(values: np.ndarray) -> float:
 
     NaN does not count. Integers do not wrap around.
     """
-    if values.dtype.kind in "biu":
-        values = values.astype(np.float64)
-    missing = np.isnan(values)
-    if missing.any():
-        values = values[~missing]
+    values = values.astype(np.float64) if values.dtype.kind in "biu" else values
+    values = values[~np.isnan(values)]
     parts = (values.real, values.imag) if values.dtype.kind == "c" else (values,)
     return float(max(p.max() for p in parts) - min(p.min() for p in parts)) or 1.0
 

@@ -5,9 +5,9 @@ wherever partitions are spoken of, not joules, nor sums of squared coefficients.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING
@@ -184,6 +184,13 @@ def span(bits: int, period: int) -> tuple[int, int]:
     return int(starts[gaps == best].min()), period - best + 1
 
 
+def spans(
+    bits: Iterable[int], shape: Iterable[int], periodic: Iterable[bool]
+) -> list[tuple[int, int]]:
+    """First position and length, on each axis, of the box around positions."""
+    return [span(b, n if wraps else 0) for b, n, wraps in zip(bits, shape, periodic)]
+
+
 class Barron:
     """β of regions made of cells, many at a time.
 
@@ -229,30 +236,28 @@ class Barron:
         peaks = np.abs(self.y).max(axis=0)
         for k, e in enumerate(self.edges):
             peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
-        sides = [[(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
-        runs = [[(1 << b) - (1 << a) for a, b in side] for side in sides]
+        sides = [[slice(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
+        runs = [[(1 << s.stop) - (1 << s.start) for s in side] for side in sides]  # shared
         regions = []
         for i, (at, peak) in enumerate(zip(np.ndindex(self.n_cells), peaks.reshape(-1).tolist())):
-            spans = [side[j] for side, j in zip(sides, at)]
+            box = tuple([side[j] for side, j in zip(sides, at)])
             if some is None:
-                count = math.prod([b - a for a, b in spans])
+                count = math.prod([s.stop - s.start for s in box])
                 bits = tuple([run[j] for run, j in zip(runs, at)])
             else:
-                inside = some[tuple(slice(a, b) for a, b in spans)]
-                count = int(inside.sum())
+                where = np.nonzero(some[box])
+                count = len(where[0])
                 bits = tuple(
-                    sum(1 << a + j for j in set(positions.tolist()))
-                    for (a, _), positions in zip(spans, np.nonzero(inside))
+                    sum(1 << s.start + j for j in set(at_k.tolist())) for s, at_k in zip(box, where)
                 )
             key, grid = keys[i][0] << 64 | keys[i][1], tuple([1 << j for j in at])
             regions.append(Region(key, (i,), i, count, bits, grid, peak))
         return regions
 
-    def box_of(self, bits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def box_of(self, bits: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """First sample and number of samples, on each axis, of the box around positions."""
-        sides = zip(bits, self.y.shape[1:], self.periodic)
-        spans = [span(b, n if wraps else 0) for b, n, wraps in sides]
-        return tuple([a for a, _ in spans]), tuple([n for _, n in spans])
+        low, size = zip(*spans(bits, self.y.shape[1:], self.periodic))
+        return low, size
 
     def __call__(self, regions: Sequence[Region]) -> Floats:
         """β of each region, shape (n,): boxes of one size are transformed together."""
@@ -332,10 +337,8 @@ def _centre(Y: Floats, inside: Bools) -> None:
 @lru_cache(maxsize=256)
 def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
     """``|k|_1`` on the half of the spectrum that a real transform gives, and β's rounding error."""
-    W = np.zeros((1,) * len(size))
-    for k, n in enumerate(size):
-        waves = np.abs(np.fft.fftfreq(n, 1 / n)) if k < len(size) - 1 else np.arange(n // 2 + 1.0)
-        W = W + waves.reshape([-1 if j == k else 1 for j in range(len(size))])
+    each = [np.abs(np.fft.fftfreq(n, 1 / n)) for n in size[:-1]]
+    W = reduce(np.add.outer, [*each, np.arange(size[-1] // 2 + 1.0)])
     S, total = math.prod(size), scale(size, normalisation)
     waves = S * sum(n * n // 4 / n for n in size)  # |k|_1 of all frequencies
     # A transform of S numbers of size 1 is off by about ε √S log S in every entry.
@@ -353,11 +356,8 @@ def mirrored(n: int) -> Floats:
 
     The other half is the mirror image.
     """
-    twice = np.full(n // 2 + 1, 2.0)
-    twice[0] = 1
-    if n % 2 == 0:
-        twice[-1] = 1
-    return twice
+    wave = np.arange(n // 2 + 1)
+    return np.where((wave == 0) | (2 * wave == n), 1.0, 2.0)
 
 
 def rounded(beta: Floats) -> Floats:
@@ -390,7 +390,6 @@ class LowerBound:
         # A power of 2 about as large as the samples: squares stay finite.
         self._exponent = math.frexp(beta.amplitude)[1]
         self._largest = tuple(int(np.diff(e).max()) for e in edges)
-        self._rough = np.full((math.prod(beta.n_cells), len(edges)), np.nan)  # NaN: not computed
         self._roughest: dict[int, list[float]] = {}  # by the region's key
 
     def __call__(self, a: Region, b: Region) -> float:
@@ -402,22 +401,19 @@ class LowerBound:
         return 0.999 * math.prod(size) / scale(size, self._beta.normalisation) * rough
 
     def _row(self, region: Region) -> list[float]:
-        """The :meth:`_roughness` of a region's roughest cell."""
+        """How rough a region's roughest cell is."""
         if region.key not in self._roughest:
-            cells = np.asarray(region.cells)
-            new = cells[np.isnan(self._rough[cells, 0])]
-            if len(new):
-                self._rough[new] = self._roughness(new)
-            rows = self._rough[cells]
+            rows = self._rough[list(region.cells)]
             self._roughest[region.key] = rows[rows.sum(axis=1).argmax()].tolist()
         return self._roughest[region.key]
 
-    def _roughness(self, cells: Integers) -> Floats:
-        """``‖w Δ_a y‖ / 2π``, or less, of some cells along each axis a; 0 where samples miss."""
+    @cached_property
+    def _rough(self) -> Floats:
+        """``‖w Δ_a y‖ / 2π``, or less, of each cell along each axis a; 0 where samples miss."""
         y, present, edges = self._beta.y, self._beta.present, self._beta.edges
         d, C = len(edges), len(y)
-        found = np.zeros((len(cells), d))
-        at = np.stack(np.unravel_index(cells, self._beta.n_cells), axis=1)
+        at = np.indices(self._beta.n_cells).reshape(d, -1).T
+        found = np.zeros(at.shape)
         half = [int(np.diff(e).min()) // 2 for e in edges]
         if min(half) == 0:
             return found

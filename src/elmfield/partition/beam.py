@@ -17,9 +17,9 @@ from operator import or_
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import shown
+from elmfield._array.checks import wrong
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.partition.barron import Barron, LowerBound, Region, span, union, unite
+from elmfield.partition.barron import Barron, LowerBound, Region, spans, union, unite
 
 LOOKAHEAD_REGIONS = 64
 """Regions whose unions are transformed together when one energy is missing."""
@@ -34,15 +34,13 @@ BOUND_MIN_CELLS = 64
 def checked(energy: Callable[[Floats], Array]) -> Callable[[Floats], Floats]:
     """A caller's energy, whose results are looked at."""
     if not callable(energy):
-        raise TypeError(f"`energy` must be a function of boxes, or None; got {shown(energy)}.")
+        raise wrong("energy", "be a function of boxes, or None", energy, TypeError)
 
     def measure(boxes: Floats) -> Floats:
         found = np.asarray(to_numpy(energy(boxes)), np.float64)
         if found.shape != boxes.shape[:1] or not (np.isfinite(found) & (found >= 0)).all():
-            raise ValueError(
-                f"`energy` must give a number of 0 or more for each of {len(boxes)} boxes of shape "
-                f"{boxes.shape[1:]}; got {shown(found)}."
-            )
+            each = f"each of {len(boxes)} boxes of shape {boxes.shape[1:]}"
+            raise wrong("energy", f"give a number of 0 or more for {each}", found)
         return found
 
     return measure
@@ -111,28 +109,28 @@ class Mesh:
         self.measure(self.cells)
         self.order = {c.key: (self.energies[c.key], c.first, c.key) for c in self.cells}
         self._bound = LowerBound(beta)
-        self._bounds: dict[int, float] = {}
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Find the energies of regions that have not been measured."""
         new = {r.key: r for r in regions if r.key not in self.energies}
         self.energies.update(zip(new, self.beta(list(new.values())).tolist()))
 
-    def measure_unions(self, pairs: Iterable[tuple[Region, Region]]) -> None:
-        """Find the energies of unions, except of those in large boxes.
+    def is_open(self, a: Region, b: Region) -> bool:
+        """Whether the union may be a region and was not measured.
 
         Where regions must be boxes, a union that is none has infinite energy.
         """
-        new: dict[int, Region] = {}
-        for a, b in pairs:
-            key = a.key ^ b.key
-            if key in self.energies or key in new:
-                continue
-            if self.boxes and len(a.cells) + len(b.cells) < extent(a, b):
-                self.energies[key] = math.inf
-            elif not self.is_large(a, b):
-                new[key] = union(a, b)
-        self.measure(new.values())
+        key = a.key ^ b.key
+        known = key in self.energies
+        if self.boxes and not known and len(a.cells) + len(b.cells) < extent(a, b):
+            self.energies[key] = math.inf
+        return key not in self.energies
+
+    def measure_unions(self, pairs: Iterable[tuple[Region, Region]]) -> None:
+        """Find the energies of unions, except of those in large boxes."""
+        each = {a.key ^ b.key: (a, b) for a, b in pairs}.values()
+        small = (union(a, b) for a, b in each if self.is_open(a, b) and not self.is_large(a, b))
+        self.measure(small)
 
     def is_large(self, a: Region, b: Region) -> bool:
         """Whether the box around both is too large to be transformed without need."""
@@ -144,19 +142,11 @@ class Mesh:
         Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
-        left = []
-        for a, b in pairs:
-            key = a.key ^ b.key
-            if self.boxes and len(a.cells) + len(b.cells) < extent(a, b):
-                self.energies[key] = math.inf
-            if key not in self.energies:
-                if key not in self._bounds:
-                    self._bounds[key] = self._bound(a, b)
-                left.append((self._bounds[key], key, union(a, b)))
-        for bound, key, whole in sorted(left, key=lambda entry: entry[:2]):
+        left = [(self._bound(a, b), a.key ^ b.key, a, b) for a, b in pairs if self.is_open(a, b)]
+        for bound, key, a, b in sorted(left, key=lambda entry: entry[:2]):
             if bound > limit:
                 return bound
-            self.measure([whole])
+            self.measure([union(a, b)])
             limit = min(limit, self.energies[key])
         return math.inf
 
@@ -180,10 +170,7 @@ class Mesh:
 
 def extent(a: Region, b: Region) -> int:
     """Cells in the box around two regions, where it has no gaps."""
-    cells = 1
-    for x, y in zip(a.grid, b.grid):
-        cells *= (x | y).bit_count()
-    return cells
+    return math.prod([(x | y).bit_count() for x, y in zip(a.grid, b.grid)])
 
 
 def touching(labels: Integers, periodic: tuple[bool, ...]) -> Integers:
@@ -357,11 +344,6 @@ class _BoxMerger:
         self.mesh.measure([region])
         return self.mesh.energies[region.key]
 
-    def _spans(self, grid: Iterable[int]) -> list[tuple[int, int]]:
-        """First cell and number of cells, on each axis, of the box around bits of cells."""
-        sides = zip(grid, self.labels.shape, self.mesh.beta.periodic)
-        return [span(bits, n if wraps else 0) for bits, n, wraps in sides]
-
     def best(self, excess: int) -> frozenset[int]:
         """Boxes that make one box of little energy, if possible at most `excess` and one."""
         every = self._candidates()
@@ -390,8 +372,9 @@ class _BoxMerger:
         members = frozenset(pair)
         while True:
             grids = zip(*(self.regions[i].grid for i in members))
-            spans = self._spans(reduce(or_, bits) for bits in grids)
-            at = [(a + np.arange(length)) % n for (a, length), n in zip(spans, self.labels.shape)]
+            shape, around = self.labels.shape, (reduce(or_, bits) for bits in grids)
+            sides = spans(around, shape, self.mesh.beta.periodic)
+            at = [(a + np.arange(length)) % n for (a, length), n in zip(sides, shape)]
             found = frozenset(np.unique(self.labels[np.ix_(*at)]).tolist())
             if found == members:
                 return members
@@ -410,9 +393,9 @@ class _BoxMerger:
 
     def _halve(self, box: Region) -> list[Region]:
         """A box of cells cut across its longest axis."""
-        spans, cells = self._spans(box.grid), np.sort(box.cells)
-        k = int(np.argmax([length for _, length in spans]))
-        first, length = spans[k]
+        sides = spans(box.grid, self.labels.shape, self.mesh.beta.periodic)
+        k, cells = int(np.argmax([length for _, length in sides])), np.sort(box.cells)
+        first, length = sides[k]
         at = np.unravel_index(cells, self.labels.shape)[k]
         low = (at - first) % self.labels.shape[k] < length // 2
         return [self._union(cells[low]), self._union(cells[~low])]

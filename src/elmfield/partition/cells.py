@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from elmfield._array.backend import move, move_all, namespace, take
-from elmfield._array.checks import is_whole, per_axis, shown, wrong
+from elmfield._array.checks import is_whole, per_axis, wrong
 from elmfield._array.typing import Array, Bools, Integers
 
 if TYPE_CHECKING:
@@ -30,14 +30,9 @@ def even_cells(
     edges, widths = [], []
     for k, (n, c, o) in enumerate(zip(shape, cells, overlaps)):
         if not is_whole(c) or c < 1:
-            raise ValueError(
-                f"`cell` must be a whole number of samples, at least 1; got cell={c!r} on axis {k}."
-            )
+            raise wrong("cell", f"be a whole number of samples, at least 1, on axis {k}", c)
         if not 0 <= o <= c / 2:
-            raise ValueError(
-                f"`overlap` must lie between 0 and half a cell; got overlap={o!r} with cell={c!r} "
-                f"on axis {k}. Use a smaller overlap or larger cells."
-            )
+            raise wrong_overlap(o, c, k)
         count = -(-n // int(c))
         if wraps[k] and o > 0 and n > 1:
             # A box must not run over itself: at least two cells, and room for the overlap.
@@ -51,6 +46,12 @@ def even_cells(
         edges.append(edge)
         widths.append(float(o) if count > 1 else 0.0)
     return tuple(edges), tuple(widths)
+
+
+def wrong_overlap(overlap: float, cell: float, k: int) -> Exception:
+    """An error about an overlap that the smallest cell of axis k has no room for."""
+    must = f"lie between 0 and half a cell, of {cell!r} on axis {k}"
+    return wrong("overlap", must, overlap, hint="Use a smaller overlap or larger cells.")
 
 
 class Line(NamedTuple):
@@ -147,10 +148,8 @@ def check_window(window: object) -> None:
     """Raise unless it is a function that rises from 0 to 1, or None."""
     ends: Array = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None
     if window is not None and not (np.shape(ends) == (2,) and np.allclose(ends, [0, 1])):
-        raise ValueError(
-            "`window` must be a function of t and the order of a derivative that rises from 0 at 0 "
-            f"to 1 at 1; got {shown(window)}."
-        )
+        must = "be a function of t and a derivative's order that rises from 0 at 0 to 1 at 1"
+        raise wrong("window", must, window)
 
 
 def check_labels(part: "Partition") -> None:
@@ -164,11 +163,9 @@ def check_labels(part: "Partition") -> None:
     top = int(flat.max()) if flat.size and flat.min() >= 0 else flat.size
     # By counting, not by sorting: a partition may have a million cells.
     if top >= flat.size or not np.bincount(flat).all():
-        found = np.unique(flat)
-        raise ValueError(
-            "`labels` must number the regions 0 to N - 1 without gaps; got "
-            f"{np.array2string(found, threshold=6)}. numpy.unique(..., return_inverse=True) "
-            "renumbers them."
+        hint = "numpy.unique(..., return_inverse=True) renumbers them."
+        raise wrong(
+            "labels", "number the regions 0 to N - 1 without gaps", np.unique(flat), hint=hint
         )
 
 
@@ -195,9 +192,7 @@ def rings_of(part: "Partition") -> tuple[bool, ...]:
 def _cut(part: "Partition", k: int) -> "Partition":
     """The partition without regions that take all cells of axis k."""
     count = part.n_cells[k]
-    taken = np.zeros((part.n_regions, count), bool)
-    taken[part.labels, np.indices(part.n_cells)[k]] = True
-    rings = np.flatnonzero(taken.all(axis=1))
+    rings = np.flatnonzero(_taken(part, k).all(axis=1))
     if not len(rings):
         return part
     edges, labels = part.edges[k], part.labels
@@ -206,19 +201,22 @@ def _cut(part: "Partition", k: int) -> "Partition":
         labels, count = np.repeat(labels, 2, axis=k), 2
     position = np.indices(labels.shape)[k]
     upper = np.isin(labels, rings) & (position >= count // 2)
-    labels = _numbered(np.where(upper, labels + part.n_regions, labels))
+    first, inverse = np.unique(
+        np.where(upper, labels + part.n_regions, labels), return_index=True, return_inverse=True
+    )[1:]
+    # Numbers without gaps, in the order of first cells.
+    labels = np.unique(first[inverse], return_inverse=True)[1].reshape(labels.shape)
     widths = list(part.overlap)
     widths[k] = min(widths[k], float(np.diff(edges).min()) / 2)
     every = (*part.edges[:k], edges, *part.edges[k + 1 :])
     return part.changed(edges=every, labels=labels, overlap=tuple(widths))
 
 
-def _numbered(labels: Integers) -> Integers:
-    """Labels without gaps, in the order of first cells."""
-    found, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(found), np.int64)
-    rank[np.argsort(first)] = np.arange(len(found))
-    return rank[inverse].reshape(labels.shape)
+def _taken(part: "Partition", k: int) -> Bools:
+    """Whether regions have a cell at each position of axis k, (N, cells)."""
+    taken = np.zeros((part.n_regions, part.n_cells[k]), bool)
+    taken[part.labels, np.indices(part.n_cells)[k]] = True
+    return taken
 
 
 def plane_of(part: "Partition", at: Mapping[int, int] | None = None) -> "Partition":
@@ -234,15 +232,12 @@ def plane_of(part: "Partition", at: Mapping[int, int] | None = None) -> "Partiti
     )
     labels = np.unique(part.labels[index], return_inverse=True)[1]
     left = [k for k in range(len(part.shape)) if k not in fixed]
-    cells = tuple(part.n_cells[k] for k in left)
-    return part.changed(
-        shape=tuple(part.shape[k] for k in left),
-        edges=tuple(part.edges[k] for k in left),
-        labels=labels.reshape(cells),
-        overlap=tuple(part.overlap[k] for k in left),
-        periodic=tuple(part.periodic[k] for k in left),
-        spacings=tuple(part.spacing(k) for k in left),
-    )
+    kept = {
+        name: tuple(getattr(part, name)[k] for k in left)
+        for name in ("shape", "edges", "overlap", "periodic")
+    }
+    labels = labels.reshape(tuple(part.n_cells[k] for k in left))
+    return part.changed(**kept, labels=labels, spacings=tuple(map(part.spacing, left)))
 
 
 def fixed_axes(shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> dict[int, int]:
@@ -257,10 +252,8 @@ def fixed_axes(shape: tuple[int, ...], at: Mapping[int, int] | None = None) -> d
         is_whole(k) and is_whole(i) and 0 <= k < d and 0 <= i < shape[k] for k, i in at.items()
     )
     if len(at) != d - 2 or not good:
-        raise ValueError(
-            f"`at` must say a sample for each of {d - 2} axes of shape {shape}, such as "
-            f"{{0: {shape[0] // 2}}}; got {dict(at)!r}."
-        )
+        such = f"such as {{0: {shape[0] // 2}}}"
+        raise wrong("at", f"say a sample for each of {d - 2} axes of shape {shape}, {such}", at)
     return {int(k): int(i) for k, i in at.items()}
 
 
@@ -321,9 +314,7 @@ def _reaching(
 
 def _over_the_seam(part: "Partition", k: int, first: Integers, last: Integers) -> None:
     """Let regions at both ends of a periodic axis begin after their widest gap instead."""
-    taken = np.zeros((part.n_regions, part.n_cells[k]), bool)
-    taken[part.labels, np.indices(part.n_cells)[k]] = True
-    edges = part.edges[k]
+    taken, edges = _taken(part, k), part.edges[k]
     for i in np.flatnonzero(taken[:, 0] & taken[:, -1] & ~taken.all(axis=1)):
         cells = np.flatnonzero(taken[i])
         widest = int(np.argmax(edges[cells[1:]] - edges[cells[:-1] + 1]))
@@ -334,9 +325,8 @@ def _over_the_seam(part: "Partition", k: int, first: Integers, last: Integers) -
 def shapes_of(part: "Partition") -> list[Shape]:
     """Triples (box shape, inside, regions): the regions that have the same own samples."""
     found: dict[tuple[tuple[int, ...], bytes | None], tuple[Bools | None, list[int]]] = {}
-    starts, sizes = part.boxes
-    cells = np.argsort(part.labels.reshape(-1), kind="stable")
-    ends = np.cumsum(np.bincount(part.labels.reshape(-1)))
+    (starts, sizes), flat = part.boxes, part.labels.reshape(-1)
+    cells, ends = np.argsort(flat, kind="stable"), np.cumsum(np.bincount(flat))
     for i, own in enumerate(np.split(cells, ends[:-1])):
         box = tuple(map(int, sizes[i]))
         inside = np.zeros(box, bool)
@@ -406,10 +396,8 @@ def gather_boxes(
     if cells is None:
         return gather(values, sample_index(partition, regions, box, values, inside))
     X = xp.permute_dims(values, (d, *range(d)))
-    along = []
-    for k, b in enumerate(box):
-        line = partition.lines[k][cells[k]]
-        along.append(partition.within(k, line[:, None] + np.arange(b)))
+    lines = (line[own, None] for line, own in zip(partition.lines, cells))
+    along = [partition.within(k, at + np.arange(b)) for k, (at, b) in enumerate(zip(lines, box))]
     for k, (n, at, index) in enumerate(zip(partition.shape, along, move_all(along, X))):
         axis = 1 + 2 * k
         if not np.array_equal(at.reshape(-1), np.arange(n)):

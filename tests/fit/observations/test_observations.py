@@ -246,8 +246,8 @@ class TestOneRegion:
         lines = [np.array([3.0, 9.0]), np.array([4.0])]
         expected = posterior.variance(np.array([[3.0, 4], [9, 4]]))[:, 0]
         np.testing.assert_allclose(posterior.on_grid(lines)[:, 0, 0], expected)
-        half = posterior.amplitude * np.linalg.inv(posterior.R)
-        c = posterior.space.coefficients(posterior.factors, half)  # whose products add up
+        half = posterior.amplitude * np.linalg.inv(posterior.solution.R)
+        c = posterior.space.coefficients(posterior.solution.factors, half)  # whose products add up
         rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False) @ c
         np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
 
@@ -274,8 +274,80 @@ class TestOneRegion:
     def test_torch_in_torch_out(self):
         torch = pytest.importorskip("torch")
         y = torch.tensor(wave(POINTS))
-        field = ef.fit_observations([ob.values(torch.tensor(POINTS), y, noise=0.01)], bounds=UNIT)
+        field = fit(ob.values(torch.tensor(POINTS), y, noise=0.01), bounds=UNIT, shape=(12, 12))
         assert isinstance(field(torch.tensor(OTHERS)), torch.Tensor)
+        values = ob.values(POINTS, wave(POINTS) + 1, noise=0.1)
+        assert isinstance(fit(values, background=field)(OTHERS), np.ndarray)
+
+
+def gridded(n):
+    """The samples of a grid of n x n over the unit square."""
+    return np.stack(np.meshgrid(*[(np.arange(n) + 0.5) / n] * 2, indexing="ij"), -1).reshape(-1, 2)
+
+
+class TestSeveralInstruments:
+    """Values, means and an operator of one wave, of 30 x 30 samples."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def rows(cls):
+        rng = np.random.default_rng(0)
+        x, low = rng.random((300, 2)), 0.8 * rng.random((40, 2))
+        high = low + 0.1 * (0.5 + rng.random((40, 2)))
+        A = csr_matrix(rng.random((200, 900)) * (rng.random((200, 900)) < 0.02))
+        s, w = np.polynomial.legendre.leggauss(6)
+        at = np.stack(np.meshgrid(s, s, indexing="ij"), -1).reshape(-1, 2)
+        f = wave((low[:, None] + (high - low)[:, None] * (1 + at) / 2).reshape(-1, 2))
+        return {
+            "values": ob.values(x, wave(x) + 0.1 * rng.standard_normal(300), noise=0.1),
+            "precise": ob.values(x[:40], wave(x[:40]), noise=1e-4),
+            "slopes": ob.derivatives(
+                x, slope(x) + 0.1 * rng.standard_normal(300), order=(1, 0), noise=0.1
+            ),
+            "means": ob.means(low, high, f.reshape(40, -1) @ np.outer(w, w).ravel() / 4),
+            "operator": ob.operator(
+                A, A @ wave(gridded(30)) + 0.1 * rng.standard_normal(200), noise=0.1
+            ),
+        }
+
+    @pytest.mark.parametrize("other", ["means", "precise"])
+    def test_rows_of_little_noise_leave_the_others_their_say(self, rows, other):
+        field = fit(rows["values"], rows[other], rows["operator"], bounds=UNIT, shape=(30, 30))
+        assert rms(field(OTHERS) - wave(OTHERS)) < 0.05
+        assert field.std(OTHERS).mean() < 0.05
+        assert field.report()["rows are off by, rms"][1] < (1e-12 if other == "means" else 4e-3)
+
+    def test_slopes_and_operators_go_together(self, rows):
+        field = fit(
+            *(rows[k] for k in ("values", "slopes", "operator")), bounds=UNIT, shape=(30, 30)
+        )
+        assert field.partition.n_regions == 1
+        assert rms(field(OTHERS) - wave(OTHERS)) < 0.02
+        report = field.report()
+        np.testing.assert_allclose(report["noise of rows, rms"], 0.1)
+        np.testing.assert_allclose(report["rows are off by, rms"], 0.1, rtol=0.15)
+        assert 10 < report["rank of the rows beside the prior"] < 400
+        assert report["condition of the solve"] > 1
+
+    def test_a_background_is_seen_by_operators(self, rows):
+        wrong = np.exp(-20 * ((gridded(30) - 0.3) ** 2).sum(1))
+        guess = (wave(gridded(30)) + wrong).reshape(30, 30)
+        background = ef.fit(guess, ef.smooth(order=2.0), coords=[(np.arange(30) + 0.5) / 30] * 2)
+        field = fit(rows["operator"], background=background)
+        assert rms(field(OTHERS) - wave(OTHERS)) < 0.3 * rms(background(OTHERS) - wave(OTHERS))
+
+    @pytest.mark.parametrize("settings", [None, ef.oriented()])
+    def test_positive_samples_meet_the_rows_that_are_kept(self, settings):
+        x = np.maximum(np.sin(np.arange(60) / 5), 0)
+        A = csr_matrix(np.repeat(np.eye(20), 3, axis=1))
+        seen = ob.operator(np.eye(60), x + 0.1 * np.sin(np.arange(60)), noise=0.1)
+        kept = np.flatnonzero(A @ x > 0)
+        field = fit(
+            seen, ob.operator(A[kept], (A @ x)[kept], noise=0), settings=settings,
+            shape=(60,), positive=True,
+        )  # fmt: skip
+        assert field.samples().min() >= -1e-12
+        np.testing.assert_allclose(A[kept] @ field.samples(), (A @ x)[kept], atol=1e-6)
 
 
 class TestGrid:

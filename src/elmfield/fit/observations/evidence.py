@@ -45,6 +45,11 @@ class Prior(NamedTuple):
     amplitude: float
     levels: Floats
 
+    def noise(self, groups: Sequence["RowGroup"]) -> list[float]:
+        """The noise of groups, in their units."""
+        each = zip(groups, self.levels.tolist())
+        return [t * (1.0 if g.is_known else self.amplitude) for g, t in each]
+
 
 @memoised(32)
 def _waves(width: int) -> tuple[Floats, Floats]:
@@ -79,11 +84,9 @@ class ProductPrior:
         """Which coefficients planes have, (d + 1,); fewer where axes are short or wrap."""
         if not self.free:
             return np.zeros(0, np.int64)
-        one = [(0,) * len(self.widths)]
-        for k, (w, wraps) in enumerate(zip(self.widths, self.periodic)):
-            if w > 1 and not wraps:
-                one.append(tuple(int(j == k) for j in range(len(self.widths))))
-        return np.asarray([np.ravel_multi_index(i, self.widths) for i in one])
+        strides = np.cumprod([1, *self.widths[:0:-1]])[::-1]  # of an array of coefficients
+        has_slope = (np.asarray(self.widths) > 1) & ~np.asarray(self.periodic)
+        return np.append(0, strides[has_slope])
 
     def lowest(self, most: int) -> tuple["ProductPrior", Integers]:
         """The prior of the lowest functions, and which these are."""
@@ -91,12 +94,9 @@ class ProductPrior:
         while np.prod(widths) * self.n_channels > most:
             widths[int(np.argmax(widths))] -= 1
         few = tuple(w - (w + 1) % 2 if wraps else w for w, wraps in zip(widths, self.periodic))
-        kept = [
-            np.concatenate([np.arange((f + 1) // 2), (w + 1) // 2 + np.arange(f // 2)])
-            if wraps
-            else np.arange(f)
-            for f, w, wraps in zip(few, self.widths, self.periodic)
-        ]
+        kept = [np.arange(f) for f in few]
+        for k in np.flatnonzero(self.periodic):  # cosines come before sines
+            kept[k][(few[k] + 1) // 2 :] += (self.widths[k] + 1) // 2 - (few[k] + 1) // 2
         own = np.ravel_multi_index(np.meshgrid(*kept, indexing="ij"), self.widths).reshape(-1)
         every = [own + c * self.n_functions for c in range(self.n_channels)]
         return replace(self, widths=few), np.concatenate(every)
@@ -159,8 +159,10 @@ class RowGroup:
         The noise of each row; where that is unknown, or 0, what the prior says of the row's size.
     is_known : bool
         Whether the noise is known; else τ comes from the evidence.
-    is_exact, is_law, is_met : bool
-        Rows to be kept; laws, which are no data; whether a basis can keep them.
+    is_exact, is_law : bool
+        Rows to be kept; laws, which are no data.
+    kind : str
+        What they are; equations may be more than a basis can keep.
     """
 
     A: Floats = field(repr=False)
@@ -169,7 +171,7 @@ class RowGroup:
     is_known: bool
     is_exact: bool = False
     is_law: bool = False
-    is_met: bool = True
+    kind: str = "values"
 
 
 @dataclass(eq=False)
@@ -218,10 +220,11 @@ class Evidence:
         """Log determinants, sum of squares and number of rows of some groups."""
         from scipy.linalg import lapack
 
-        a = prior.amplitude if self.known else 1.0
+        prior = prior if self.known else prior._replace(amplitude=1.0)
+        a, noise = prior.amplitude, prior.noise(self.groups)
         G, b, squares, logs, n = np.zeros_like(self.G[0]), np.zeros_like(self.b[0]), 0.0, 0.0, 0
         for i in np.flatnonzero(counted):
-            t = prior.levels[i] * (1.0 if self.groups[i].is_known else a)
+            t = noise[i]
             G += self.G[i] * (a / t) ** 2
             b += self.b[i] * (a / t**2)
             squares += self.yy[i] / t**2
@@ -302,7 +305,7 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
     from scipy.linalg import lstsq, qr, solve_triangular
 
     factors, a = space.factors(prior), prior.amplitude
-    t = [l * (1.0 if g.is_known else a) for g, l in zip(groups, prior.levels)]
+    t = prior.noise(groups)
     rows = [space.apply(factors, g.A) * (a / w) for g, w in zip(groups, t)]
     m, C = rows[0].shape[1], groups[0].y.shape[1]
     both = np.eye(m, m + C)

@@ -3,12 +3,10 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from elmfield._array.backend import to_numpy
-from elmfield._array.checks import entries, per_axis, shown, sizes_of
+from elmfield._array.checks import entries, per_axis, sizes_of, wrong
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
 from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
@@ -17,8 +15,8 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
-from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region
-from elmfield.fit.observations.rows import derivative_at, sample_maps
+from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region, rms
+from elmfield.fit.observations.rows import derivative_at, matrix_map, sample_maps
 from elmfield.fit.scattered.points import corners_of, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
@@ -27,6 +25,12 @@ MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
 
 MOST_UNRESOLVED, LEAST_GRID_ROWS = 0.02, 1000
 """Part of the prior's variance that may be finer than one region, and rows that can tell more."""
+
+MOST_SAMPLES = 1 << 16
+"""Of a grid whose operators are taken for rows of one region, where slopes or laws need it."""
+
+ROUGH_KINDS = {"values", "means", "lines", "blurred", "operator"}
+"""Rows that samples of a grid are good at."""
 
 MOST_USUAL = 1e20
 """Values beyond are divided by their size first: their squares would be too large, or 0."""
@@ -81,9 +85,10 @@ def fit_observations(
     A smooth function is one region of polynomials; its prior is a stationary process whose
     smoothness, scale along each axis, amplitude and unknown noise levels are those that make the
     observations likeliest. Equations without noise are conditions, no data. Anything rougher, more
-    than some thousand rows, operators, `positive` and ``oriented()`` are the samples of the grid,
-    with a spectrum by evidence. A warning says what no row determines, and which rows contradict
-    each other.
+    than some thousand rows, operators without slopes or laws beside them, `positive` and
+    ``oriented()`` are the samples of the grid, with a spectrum by evidence. A warning says what no
+    row determines, and which rows contradict each other; the field's `report` what rows are off by
+    and their noise.
 
     Examples
     --------
@@ -98,115 +103,120 @@ def fit_observations(
     listed = _listed(observations)
     settings = Smooth() if settings is None else settings
     if not isinstance(settings, (Smooth, Oriented)) or settings.target is not None:
-        raise TypeError(
-            f"`settings` must be smooth() or oriented() without a target; got {settings!r}."
-        )
+        raise wrong("settings", "be smooth() or oriented() without a target", settings, TypeError)
     C, single = _channels(listed)
     if background is not None and like is None and bounds is None and shape is None:
         like = background
     domain = _domain(listed, bounds, spacing, shape, like, periodic, dims)
     _inside(listed, domain)
-    sizes = [(len(o), 1 if o.kind == "divergence" else C) for o in listed]
-    given = [o.values.reshape(len(o), -1) for o in listed]
-    values = [np.broadcast_to(y, size).copy() for y, size in zip(given, sizes)]
+    for i, o in enumerate(listed):
+        size = len(o), 1 if o.kind == "divergence" else C
+        listed[i] = replace(o, values=np.broadcast_to(o.values.reshape(len(o), -1), size))
     spread = None
     if background is not None:
-        _check_background(background, listed, C)
-        values = [y - _seen(background, o) for o, y in zip(listed, values)]
+        background = _checked(background, C)
+        listed = [replace(o, values=o.values - _seen(background, o, domain)) for o in listed]
         spread = _spread(background, listed, domain)
         if spread is not None:
-            size = [spread(domain.to_index(o.places, "nearest")[0]) for o in listed]
-            values = [y / a[:, None] for y, a in zip(values, size)]
-            listed = [replace(o, noise=np.asarray(o.sigma) / a) for o, a in zip(listed, size)]
-    largest = max(float(np.abs(y).max()) for y in values)
+            listed = [o.divided(spread(domain.to_index(o.places, "nearest")[0])) for o in listed]
+    largest = max(float(np.abs(o.values).max()) for o in listed)
     is_usual = 1 / MOST_USUAL < largest < MOST_USUAL or largest == 0
     unit = 1.0 if is_usual else 2.0 ** math.frexp(largest)[1]
-    values = [y / unit for y in values]
-    listed = [
-        o if o.noise is None else replace(o, noise=np.asarray(o.noise) / unit) for o in listed
-    ]
-    first = next((o.like for o in listed if o.like is not None), np.empty(0))
-    data = [v.reshape(-1) for o, v in zip(listed, values) if o.kind not in ("equation", "lines")]
-    about: dict[str, Any] = {
-        "domain": domain,
-        "channel_axis": None if single else len(domain.shape),
-        "data_range": unit * (float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0),
-    }
+    listed = [o.divided(unit) for o in listed]
+    channel_axis = None if single else len(domain.shape)
     kinds, n_rows = {o.kind for o in listed}, sum(map(len, listed))
     pictures = sum(len(o) for o in listed if o.kind in ("lines", "blurred"))
     too_many = n_rows > MOST_ROWS or pictures > MOST_PICTURE_ROWS
-    on_grid = positive or isinstance(settings, Oriented) or "operator" in kinds or too_many
+    may_be_region = kinds - ROUGH_KINDS and math.prod(domain.shape) <= MOST_SAMPLES
+    is_operator = "operator" in kinds and not may_be_region
+    on_grid = positive or isinstance(settings, Oriented) or is_operator or too_many
     if not on_grid:
         # There has to be enough for the spectrum of samples, and no row that these are poor at.
-        may = n_rows >= LEAST_GRID_ROWS and kinds <= {"values", "means", "lines", "blurred"}
-        about_rows = listed, values, domain, C, background is None, may, unit
-        blended, sure, unresolved = fit_one_region(*about_rows)
+        may = n_rows >= LEAST_GRID_ROWS and kinds <= ROUGH_KINDS
+        free = background is None
+        blended, sure, unresolved = fit_one_region(listed, domain, C, free, may, unit)
         on_grid = may and unresolved >= MOST_UNRESOLVED
     if on_grid:
-        model = _fit_grid(listed, values, settings, about, positive)
+        model = _fit_grid(listed, settings, domain, channel_axis, positive, unit)
     else:
-        about |= {"blended": blended, "observed": sure, "settings": settings}
-        model = Model(offset=np.zeros(C), scale=np.ones(C), **about)
+        data = [o.values.reshape(-1) for o in listed if o.kind not in ("equation", "lines")]
+        span = unit * (float(np.ptp(np.concatenate(data or [np.ones(1)]))) or 1.0)
+        model = Model(
+            blended=blended, domain=domain, settings=settings, channel_axis=channel_axis,
+            offset=np.zeros(C), scale=np.ones(C), data_range=span, observed=sure,
+        )  # fmt: skip
     field = Field(replace(model, offset=model.offset * unit, scale=model.scale * unit))
     if background is not None:
-        field = _add(background, field, about, spread)
+        field = _add(background, field, channel_axis, spread)
     model = replace(field.model, evidence=Evidence(observed=True))
     if isinstance(own := model.observed, ObservedPosterior):
         own = replace(own, unit=np.asarray(model.scale) / unit, spread=spread)
         model = replace(model, observed=own)
+    first = next((o.like for o in listed if o.like is not None), np.empty(0))
     return Field(model if type(first) is np.ndarray else model.moved(first))
 
 
 def _fit_grid(
     listed: list[Observation],
-    values: list[Floats],
     settings: Smooth | Oriented,
-    about: dict[str, Any],
+    domain: Domain,
+    channel_axis: int | None,
     positive: bool,
+    unit: float,
 ) -> Model:
     """The field of the samples that the observations make likeliest."""
     from elmfield.fit.observations import grid_samples
 
-    domain = about["domain"]
     own = Smooth(order=GRID_ORDER, cell=6, overlap=1.0, context=1)
     if isinstance(settings, Smooth):
         said: tuple[str, ...] = () if settings.cell is None else ("cell", "overlap", "context")
         said += () if settings.order == "auto" else ("order",)
         own = replace(own, **{k: getattr(settings, k) for k in said})
 
-    def encode(x: Floats, settings: Settings) -> Field:
-        shape, k = (*domain.shape, x.shape[-1]), len(domain.shape)
+    def encode(x: Floats, settings: Settings, k: int | None) -> Model:
+        shape = domain.shape if k is None else (*domain.shape, x.shape[-1])
         made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
-        return made(x.reshape(shape))
+        return made(x.reshape(shape)).model
 
-    system = grid_samples.make_system(listed, values, sample_maps(listed, domain, own), domain)
+    system = grid_samples.make_system(listed, sample_maps(listed, domain, own), domain)
     observed = None
-    x = grid_samples.kept(system, listed)
-    if isinstance(settings, Oriented):
-        x = grid_samples.alternate(system, x, positive=positive)
-    elif positive:
-        x = grid_samples.nonnegative(system, x)
-    else:
-        observed = grid_samples.DrawnPosterior(encode(system.deviations(x), own).model)
-    model = encode(x, settings if isinstance(settings, Oriented) else own).model
-    if about["channel_axis"] is None:
-        model = model.channels(slice(0, 1), channel_axis=None)
-    return replace(model, observed=observed)
-
-
-def _check_background(background: Field, listed: list[Observation], C: int) -> None:
-    if not isinstance(background, Field) or background.model.is_complex:
-        raise TypeError(f"`background` must be a Field of real values; got {shown(background)}.")
-    if background.model.n_channels != C or any(o.kind == "operator" for o in listed):
-        raise ValueError(
-            f"`background` has {background.model.n_channels} channels, observations have {C}; and "
-            "operators cannot see it."
+    oriented = isinstance(settings, Oriented)
+    x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
+    if not (oriented or positive):
+        observed = grid_samples.DrawnPosterior(
+            encode(system.deviations(x), own, len(domain.shape)),
+            off=tuple(unit * rms(m.matmat(x) - o.values) for m, o in zip(system.maps, listed)),
+            noise=tuple(
+                0.0 if o.is_exact else unit * rms(u * s)
+                for o, u, s in zip(listed, system.units, system.noise)
+            ),
         )
+    return replace(encode(x, settings if oriented else own, channel_axis), observed=observed)
 
 
-def _seen(background: Field, o: Observation) -> Floats:
+def _checked(background: Field, C: int) -> Field:
+    """The background in NumPy's arrays, if it can be corrected."""
+    if not isinstance(background, Field) or background.model.is_complex:
+        raise wrong("background", "be a Field of real values", background, TypeError)
+    if background.model.n_channels != C:
+        must = f"have as many channels as observations, {C}"
+        raise wrong("background", must, background.model.n_channels)
+    return Field(background.model.moved("numpy"))
+
+
+def _samples(background: Field, domain: Domain) -> Floats:
+    """Values at the samples of a domain's grid, beyond the field's own domain those at its end."""
+    at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
+    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
+    return np.asarray(background(points, outside="nearest"))
+
+
+def _seen(background: Field, o: Observation, grid: Domain) -> Floats:
     """What an observation sees of a field: its terms, node by node."""
     domain, model = background.domain, background.model
+    if o.kind == "operator":
+        samples = _samples(background, grid).reshape(-1, model.n_channels)
+        return np.asarray(matrix_map(o.terms, grid.shape).matmat(samples))
     breaks = [np.sort(a.from_index(np.arange(-0.5, a.size))) for a in domain.axes]
     waves = tuple(2.0 * n for n in domain.shape)
     fine = Resolution(breaks, (4,) * len(breaks), waves, domain.periodic)
@@ -215,14 +225,10 @@ def _seen(background: Field, o: Observation) -> Floats:
         for node in np.ndindex(*(x.shape[1] for x in t.positions)):
             x = np.stack([p[:, i] for p, i in zip(t.positions, node)], axis=1)
             w = t.factor * np.prod([w[:, i] for w, i in zip(t.weights, node)], axis=0)
-            index, _ = domain.to_index(x, "nearest")
-            f = (
-                derivative_at(model, index, t.order)
-                * (w * np.prod(np.power(domain.per_unit, t.order)))[:, None]
-            )
-            f = f if t.channel is None else f[:, t.channel : t.channel + 1]
-            rows = np.arange(len(o)) if t.row is None else t.row
-            np.add.at(total, rows, f)
+            w = w * np.prod(np.power(domain.per_unit, t.order))
+            f = derivative_at(model, domain.to_index(x, "nearest")[0], t.order) * w[:, None]
+            one = slice(None) if t.channel is None else [t.channel]
+            np.add.at(total, np.arange(len(o)) if t.row is None else t.row, f[:, one])
     return total
 
 
@@ -239,10 +245,10 @@ def _spread(
         return None
 
     def unsure(points: Floats) -> Floats:
-        found = np.asarray(to_numpy(background.std(points, outside="nearest")))
+        found = np.asarray(background.std(points, outside="nearest"))
         return np.asarray(found.reshape(len(points), -1).mean(axis=1))
 
-    typical = float(unsure(np.concatenate([o.places for o in listed])).mean()) or 1.0
+    typical = float(unsure(_places(listed)).mean()) or 1.0
 
     def spread(x: Floats) -> Floats:
         points = np.stack([a.from_index(c) for a, c in zip(domain.axes, x.T)], axis=1)
@@ -254,23 +260,19 @@ def _spread(
 def _add(
     background: Field,
     correction: Field,
-    about: dict[str, Any],
+    channel_axis: int | None,
     spread: Callable[[Floats], Floats] | None,
 ) -> Field:
     """The field through the sums of both fields' samples, on the correction's grid."""
-    domain: Domain = about["domain"]
-    at = [a.from_index(np.arange(float(a.size))) for a in domain.axes]
-    points = np.stack(np.meshgrid(*at, indexing="ij"), axis=-1)
-    more = np.asarray(correction(points))
+    domain = correction.domain
+    more = _samples(correction, domain)
     if spread is not None:
-        index = np.stack(np.meshgrid(*map(np.arange, domain.shape), indexing="ij"), axis=-1)
-        a = spread(index.reshape(-1, len(domain.shape)).astype(float))
+        a = spread(np.indices(domain.shape, float).reshape(len(domain.shape), -1).T)
         more = more * a.reshape(*domain.shape, *[1] * (more.ndim - len(domain.shape)))
-    total = np.asarray(background(points, outside="nearest")) + more
+    total = _samples(background, domain) + more
     settings = background.settings if isinstance(background.settings, Smooth) else Smooth()
-    encode = Encoder(
-        shape=total.shape, settings=settings, channel_axis=about["channel_axis"], domain=domain
-    )
+    shape = total.shape
+    encode = Encoder(shape=shape, settings=settings, channel_axis=channel_axis, domain=domain)
     model = encode(total).model
     return Field(replace(model, observed=correction.model.observed, labels=background.labels))
 
@@ -278,14 +280,17 @@ def _add(
 def _listed(observations: object) -> list[Observation]:
     listed = [observations] if isinstance(observations, Observation) else entries(observations)
     if not listed or not all(isinstance(o, Observation) for o in listed):
-        raise TypeError(
-            "`observations` must be a list of what elmfield.observe makes, one at least; got "
-            f"{shown(observations)}."
-        )
+        must = "be a list of what elmfield.observe makes, one at least"
+        raise wrong("observations", must, observations, TypeError)
     d = {o.places.shape[1] for o in listed if o.places.size}
     if len(d) > 1:
         raise ValueError(f"all observations must have as many axes; got {sorted(d)}.")
     return list(listed)
+
+
+def _places(listed: list[Observation]) -> Floats:
+    """Where all rows look; operators do not tell."""
+    return np.concatenate([o.places for o in listed if o.places.size] or [np.zeros((0, 0))])
 
 
 def _channels(listed: list[Observation]) -> tuple[int, bool]:
@@ -307,10 +312,9 @@ def _inside(listed: list[Observation], domain: Domain) -> None:
             raise ValueError(f"{o.kind}: positions have {x.shape[1]} axes, the domain has {d}.")
         out = index_in(x, domain, slack=1e-6)[1]
         if out.any():
-            raise ValueError(
-                f"{o.kind}: {int(out.sum())} of {len(x)} positions lie outside the domain, for "
-                f"instance {x[out][0].tolist()}. Widen `bounds`, or leave them out."
-            )
+            told = f"{o.kind}: {int(out.sum())} of {len(x)} positions lie outside the domain"
+            first = f"for instance {x[out][0].tolist()}"
+            raise ValueError(f"{told}, {first}. Widen `bounds`, or leave them out.")
 
 
 def _domain(
@@ -325,7 +329,7 @@ def _domain(
     """The box, cut into cells of the size of `spacing`, with a sample in the middle of each."""
     if like is not None:
         return _domain_like(like, periodic)
-    places = np.concatenate([o.places for o in listed if o.places.size] or [np.zeros((0, 0))])
+    places = _places(listed)
     if bounds is None and shape is not None:
         sizes = sizes_of("shape", shape)
         return make_domain(sizes, dims=dims, coords=None, periodic=periodic)
@@ -346,16 +350,11 @@ def _domain(
     else:
         n = np.full(d, USUAL_SAMPLES.get(d, 12))
     if math.prod(map(int, n)) > 1 << 26:
-        raise ValueError(
-            f"`spacing` makes a grid of {tuple(map(int, n))} samples; use a larger one."
-        )
+        raise ValueError(f"`spacing` makes a grid of {n.tolist()} samples; use a larger one.")
     names = names_of(dims, d)
-    periods = periods_of(periodic, names)
-    axes = [
-        Axis.even(names[k], int(n[k]), low[k] + h / 2, h, extent[k] if k in periods else None)
-        for k, h in enumerate(extent / n)
-    ]
-    return Domain.of(axes)
+    widths = {k: extent[k] for k in periods_of(periodic, names)}
+    each = enumerate(zip(names, n.tolist(), low, extent / n))
+    return Domain.of([Axis.even(s, m, a + h / 2, h, widths.get(k)) for k, (s, m, a, h) in each])
 
 
 def _domain_like(like: object, periodic: Periodic) -> Domain:
@@ -366,7 +365,7 @@ def _domain_like(like: object, periodic: Periodic) -> Domain:
         coords = [np.asarray(like.coords[n]) for n in names]
         domain = make_domain(tuple(map(len, coords)), dims=names, coords=coords, periodic=periodic)
     else:
-        raise TypeError(f"`like` must be a Field or a DataArray; got {shown(like)}.")
+        raise wrong("like", "be a Field or a DataArray", like, TypeError)
     if any(a.spacing is not None for a in domain.axes):
         raise ValueError("`like` must have axes of even spacing.")
     return domain

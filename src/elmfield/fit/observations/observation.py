@@ -4,13 +4,13 @@ Each kind becomes a sum of :class:`Term`: products over axes of weighted values 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import entries, is_whole, shown
+from elmfield._array.checks import entries, is_whole, numbers, wrong
 from elmfield._array.typing import Array, Floats, Integers
 
 Noise = float | Array | None
@@ -121,10 +121,10 @@ class Observation:
         is_known = self.noise is not None and not self.is_exact
         return np.broadcast_to(np.asarray(self.noise, float), (len(self),)) if is_known else None
 
-    @property
-    def is_law(self) -> bool:
-        """Whether it is an equation: a basis may be unable to meet it everywhere."""
-        return self.kind in ("equation", "divergence")
+    def divided(self, by: Floats | float) -> "Observation":
+        """The same of values (n, C) and their noise, divided by a number or one per row."""
+        noise = None if self.noise is None else np.asarray(self.noise) / by
+        return replace(self, values=self.values / np.reshape(by, (-1, 1)), noise=noise)
 
 
 def observation(
@@ -132,42 +132,31 @@ def observation(
 ) -> Observation:
     """Check what was measured and its noise, against n rows, or one for each place."""
     n = len(places) if n is None else n
-    if np.ndim(to_numpy(values) if is_array(values) else values) == 0:
-        values = np.full(n, values)
     y = as_numbers("values", values)
+    y = np.full(n, y) if y.ndim == 0 else y
     if y.ndim not in (1, 2) or len(y) != n:
-        raise ValueError(
-            f"{kind}: {n} rows need values of shape ({n},) or ({n}, C); got {y.shape}."
-        )
+        told = f"{n} rows need values of shape ({n},) or ({n}, C)"
+        raise ValueError(f"{kind}: {told}; got {y.shape}.")
     if n == 0:
         raise ValueError(f"{kind}: there must be at least one row; got none.")
     if noise is not None:
         sigma = as_numbers("noise", noise)
         if sigma.shape not in ((), (n,)) or (sigma < 0).any():
-            raise ValueError(
-                f"{kind}: `noise` must be None, or a standard deviation, 0 or more, for all rows "
-                f"or each of {n}; got {shown(noise)}."
-            )
+            must = f"be None, or a standard deviation, 0 or more, for all rows or each of {n}"
+            raise wrong("noise", must, noise, hint=f"These are {kind}.")
         if sigma.ndim and np.any(sigma) and not np.all(sigma):
-            raise ValueError(
-                f"{kind}: `noise` must be 0 for all rows or none; {int((sigma == 0).sum())} of {n} "
-                "are 0. Make two observations of them."
-            )
+            none = f"{int((sigma == 0).sum())} zeros of {n}"
+            raise wrong("noise", "be 0 for all rows or none", none, hint="Make two observations.")
         noise = float(sigma) if sigma.ndim == 0 else sigma
     return Observation(kind, places, terms, y, noise, values if is_array(values) else None)
 
 
 def as_numbers(name: str, values: Any) -> Floats:
     """Finite real numbers in float64."""
-    found = np.asarray(to_numpy(values) if is_array(values) else values)
-    if found.dtype.kind not in "biuf":
-        raise TypeError(f"`{name}` must hold real numbers; got {shown(values)}.")
-    found = found.astype(np.float64)
+    found = numbers(name, to_numpy(values) if is_array(values) else values)
     if not np.isfinite(found).all():
-        raise ValueError(
-            f"`{name}` must be finite; {int((~np.isfinite(found)).sum())} of {found.size} are not. "
-            "Leave such rows out."
-        )
+        told = f"{int((~np.isfinite(found)).sum())} of {found.size} are not"
+        raise ValueError(f"`{name}` must be finite; {told}. Leave such rows out.")
     return found
 
 
@@ -176,7 +165,7 @@ def as_places(name: str, points: Any) -> Floats:
     x = as_numbers(name, points)
     x = np.atleast_2d(x.T).T if x.ndim == 1 else x
     if x.ndim != 2 or x.shape[1] == 0:
-        raise ValueError(f"`{name}` must have shape (n, d); got {x.shape}.")
+        raise wrong(name, "have shape (n, d)", x.shape)
     return x
 
 
@@ -185,10 +174,8 @@ def as_orders(order: object, d: int) -> tuple[int, ...]:
     each = entries(order)
     each = (order,) if each is None else each
     if len(each) != d or not all(is_whole(a) and 0 <= a <= 8 for a in each):
-        raise ValueError(
-            f"`order` must be {d} whole numbers, 0 to 8: how often each axis is differentiated; "
-            f"got {shown(order)}."
-        )
+        must = f"be {d} whole numbers, 0 to 8: how often each axis is differentiated"
+        raise wrong("order", must, order)
     return tuple(int(a) for a in each)
 
 
@@ -209,19 +196,16 @@ def _at(
     channel: int | None = None,
 ) -> Term:
     """One node at each of some points, (n, d)."""
-    columns = [x[:, k : k + 1] for k in range(x.shape[1])]
-    ones = [np.ones_like(c) for c in columns]
-    return Term(order or (0,) * len(ones), columns, ones, factor, row, channel)
+    columns, d = list(x.T[:, :, None]), x.shape[1]
+    ones = [np.ones((len(x), 1))] * d
+    return Term(order or (0,) * d, columns, ones, factor, row, channel)
 
 
 def box_terms(low: Floats, high: Floats, resolution: Resolution) -> list[Term]:
     """Means over boxes with corners (n, d): quadrature along each axis, exact between breaks."""
-    found = [
-        _quadrature(a, b, resolution.around(k), resolution.nodes[k])
-        for k, (a, b) in enumerate(zip(low.T, high.T))
-    ]
-    x, w = ([one[i] for one in found] for i in (0, 1))
-    return [Term((0,) * len(x), x, w, np.ones(len(low)))]
+    each = enumerate(zip(low.T, high.T, resolution.nodes))
+    x, w = zip(*(_quadrature(a, b, resolution.around(k), n) for k, (a, b, n) in each))
+    return [Term((0,) * len(x), list(x), list(w), np.ones(len(low)))]
 
 
 def line_terms(start: Floats, end: Floats, resolution: Resolution) -> list[Term]:

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
@@ -66,11 +66,20 @@ class ObservedPosterior(ErrorParts):
         Variance of what is finer than any row says.
     spread : callable or None
         Factors (n,) at index coordinates (n, d), by which deviations are larger.
+    off, noise : tuple of float
+        What the rows of each observation are off by, and their noise; root mean squares.
     """
 
     unit: Floats = field(default_factory=lambda: np.ones(1))
     detail: float = 0.0
     spread: Callable[[Floats], Floats] | None = None
+    off: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a report says of the solve."""
+        return {"rows are off by, rms": self.off, "noise of rows, rms": self.noise}
 
     @property
     def floor(self) -> Floats:
@@ -96,16 +105,25 @@ class RegionPosterior(ObservedPosterior):
     rows : AxisRows
         The functions.
     space : ProductPrior
-        Their prior, whose factors are `factors`, of this amplitude.
-    R : array, shape (m, m)
+        Their prior, of this amplitude.
+    solution : Solution
         Coefficients deviate from their mean by ``amplitude L R⁻¹ z``, z standard normal.
     """
 
     rows: AxisRows
     space: ProductPrior
-    factors: list[Floats] = field(repr=False)
+    solution: Solution = field(repr=False)
     amplitude: float
-    R: Floats = field(repr=False)
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a report says of the solve."""
+        sizes = np.linalg.svd(self.solution.R, compute_uv=False)
+        return {
+            **super().facts,
+            "rank of the rows beside the prior": int((sizes**2 > 2).sum()),
+            "condition of the solve": float(sizes[0] / sizes[-1]),
+        }
 
     def parts(self, x: Floats, terms: Terms) -> Floats:
         """Rows at places times ``R⁻¹``, (n, C, m')."""
@@ -115,8 +133,8 @@ class RegionPosterior(ObservedPosterior):
         for factor, order in terms or ((1.0, (0,) * x.shape[1]),):
             each = [f(x[:, k], order[k]) for k, f in enumerate(self.rows.axes)]
             total = total + factor * reduce(multiply_rows, each)
-        B = self.space.apply(self.factors, diagonal(total, C))
-        found = solve_triangular(self.R, self.amplitude * B.T, trans="T")
+        B = self.space.apply(self.solution.factors, diagonal(total, C))
+        found = solve_triangular(self.solution.R, self.amplitude * B.T, trans="T")
         return np.asarray(found.T.reshape(len(x), C, -1))
 
 
@@ -139,7 +157,6 @@ def _centred(own: Any, centre: float, x: Floats, order: int) -> Floats:
 
 def fit_one_region(
     observations: list[Observation],
-    values: list[Floats],
     domain: Domain,
     n_channels: int,
     free: bool,
@@ -158,40 +175,42 @@ def fit_one_region(
     coupled = any(o.kind == "divergence" for o in observations)
     model = model_of(domain, n_channels if coupled else 1)
     rows = rows_of(domain, model)
-    d, each = len(domain.shape), n_channels if coupled else 1
+    d, own = len(domain.shape), n_channels if coupled else 1
     tied = () if free else tuple((np.asarray(domain.shape) / np.mean(domain.shape)).tolist())
-    space = ProductPrior(model.shape, domain.periodic, each, free, tied)
-    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(values), 1e-2))
+    space = ProductPrior(model.shape, domain.periodic, own, free, tied)
+    start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(observations), 1e-2))
     factors, groups = space.factors(start), []
-    for o, y in zip(observations, values):
+    for o in observations:
         A = rows.matrix(o, n_channels, coupled=coupled)
-        if coupled:
-            y = y.reshape(-1, 1) if o.kind != "divergence" else y[:, :1]
+        y = o.values.reshape(-1, 1) if coupled else o.values
         groups.append(_group(o, A, y, space.apply(factors, A)))
     prior = _choose(groups, space, start)
     found = evidence.solve(groups, space, prior)
-    missed = _missed(observations, groups, found, unit)
+    missed = _missed(groups, found, unit)
     if not (missed and may_be_grid):
         for message in [*missed, *_undetermined(found, space)]:
             warnings.warn(message, RankWarning, stacklevel=4)
     c = found.c.reshape(n_channels, -1).T if coupled else found.c
-    partition = Partition.regular(
-        domain.shape, domain.shape, 0, periodic=np.flatnonzero(domain.periodic)
-    )
+    wraps = np.flatnonzero(domain.periodic)
+    one = Partition.regular(domain.shape, domain.shape, periodic=wraps)
     group = Group(model=model, regions=np.zeros(1, np.int64), coefficients=Full(c[None]))
     centre = (np.asarray(domain.shape, float) - 1)[None] / 2
-    blended = Blended(
-        partition=partition, groups=(group,), centres=centre, radii=np.ones_like(centre)
-    )
+    blended = Blended(partition=one, groups=(group,), centres=centre, radii=np.ones_like(centre))
+    each = list(zip(groups, prior.noise(groups), found.residuals))
     beside = [
-        (t**2 - 1) * float(np.mean(g.unit**2))
-        for o, g, t in zip(observations, groups, prior.levels)
-        if g.is_known and o.kind == "values"
+        (t**2 - 1) * rms(g.unit) ** 2 for g, t, _ in each if g.is_known and g.kind == "values"
     ]
     posterior = RegionPosterior(
-        rows, space, found.factors, prior.amplitude, found.R, detail=min(beside, default=0.0)
-    )
+        rows, space, found, prior.amplitude, detail=min(beside, default=0.0),
+        off=tuple(unit * rms(r * g.unit[:, None]) for g, _, r in each),
+        noise=tuple(0.0 if g.is_exact else unit * t * rms(g.unit) for g, t, _ in each),
+    )  # fmt: skip
     return blended, posterior, 1.0 if missed else space.unresolved(prior)
+
+
+def rms(x: Floats) -> float:
+    """Root of the mean square."""
+    return float(np.sqrt(np.mean(x**2)))
 
 
 def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
@@ -207,11 +226,11 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     if o.sigma is not None:
         unit = np.repeat(o.sigma, len(A) // len(o))
     else:
-        unit = size if o.is_exact else np.full(len(A), float(np.sqrt(np.mean(size**2))))
+        unit = size if o.is_exact else np.full(len(A), rms(size))
     known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
-    is_law, is_met = o.is_law or (o.is_exact and not y.any()), o.kind != "equation"
-    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, is_met)
+    is_law = o.kind in ("equation", "divergence") or (o.is_exact and not y.any())
+    return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, o.kind)
 
 
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
@@ -219,13 +238,11 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     exact = np.asarray([g.is_exact for g in groups])
     law = np.asarray([g.is_law for g in groups]) & exact
     n_exact = sum(len(g.A) for g in groups if g.is_exact)
-    squares = [(g.y * (g.unit[:, None] if g.is_known else 1.0)) ** 2 for g in groups]
-    amplitude = max(float(np.sqrt(s.mean())) for s in squares)
-    start = start._replace(amplitude=amplitude or 1.0)
+    sizes = [rms(g.y * (g.unit[:, None] if g.is_known else 1.0)) for g in groups]
+    start = start._replace(amplitude=max(sizes) or 1.0)
     if exact.all() and n_exact >= 1.05 * space.n_functions * space.n_channels:
-        return start._replace(
-            levels=np.full(len(groups), evidence.KEPT_LEVEL / 10)
-        )  # no prior has a say
+        # No prior has a say.
+        return start._replace(levels=np.full(len(groups), evidence.KEPT_LEVEL / 10))
     small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
     known = np.asarray([g.is_known for g in groups])
@@ -256,27 +273,25 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         # The strictest that the data do not speak against.
         prior = each[int(np.argmax(scores <= scores.min() + LAW_PATIENCE))]
         prior = prior._replace(amplitude=every.score(prior)[1])
-    kept = exact & np.asarray([g.is_met for g in groups])
+    kept = exact & np.asarray([g.kind != "equation" for g in groups])
     return prior._replace(levels=np.where(kept, evidence.KEPT_LEVEL, prior.levels))
 
 
 def _tight(g: RowGroup) -> RowGroup:
     """Rows that are kept with a known, small noise: no prior's amplitude can raise it."""
-    unit = MET_LEVEL * float(np.sqrt(np.mean(g.y**2)))
+    unit = MET_LEVEL * rms(g.y)
     return replace(g, A=g.A / unit, y=g.y / unit, is_known=True)
 
 
-def _missed(
-    observations: list[Observation], groups: list[RowGroup], found: Solution, unit: float
-) -> list[str]:
+def _missed(groups: list[RowGroup], found: Solution, unit: float) -> list[str]:
     """What to say of rows that are not kept; in the caller's unit."""
     said = []
-    for o, g, r in zip(observations, groups, found.residuals):
+    for g, r in zip(groups, found.residuals):
         worst, size = float(np.abs(r).max()), float(np.abs(g.y).max()) or 1.0
-        if g.is_exact and worst > (1e-8 if g.is_met else 1e-3) * size:
+        if g.is_exact and worst > (1e-3 if g.kind == "equation" else 1e-8) * size:
             left = unit * float(np.abs(r * g.unit[:, None]).max())
             said.append(
-                f"{o.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
+                f"{g.kind}: rows that should hold exactly are missed by up to {left:.3g}: they "
                 "contradict each other or other rows, or ask for more detail than the basis has. "
                 "Give them a `noise`."
             )

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from elmfield._array.checks import wrong
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.domain import Domain
@@ -93,6 +94,12 @@ class AxisRows:
 
         (n, m), or (n C, C m) and (n, C m) for rows of one channel each and of several.
         """
+        if observation.kind == "operator":
+            samples: Floats = np.ones((1, 1))
+            for f, n in zip(self.axes, self.domain.shape):
+                samples = np.asarray(np.kron(samples, f(np.arange(float(n)), 0)), float)
+            one = np.asarray(matrix_map(observation.terms, self.domain.shape).matmat(samples))
+            return diagonal(one, n_channels) if coupled else one
         terms = observation.terms(self.resolution)
         if terms[0].channel is None:
             one = np.asarray(sum(self.of_term(t) for t in terms))
@@ -139,7 +146,7 @@ def sample_maps(
     found = []
     for o in observations:
         if o.kind == "operator":
-            found.append(_operator(o.terms, domain.shape))
+            found.append(matrix_map(o.terms, domain.shape))
             continue
         rows = rows or _sample_rows(domain, settings)
         terms = o.terms(rows.resolution)
@@ -150,13 +157,11 @@ def sample_maps(
     return found
 
 
-def _operator(A: Any, shape: tuple[int, ...]) -> LinearOperator:
+def matrix_map(A: Any, shape: tuple[int, ...]) -> LinearOperator:
     """A matrix or LinearOperator on samples in array order."""
     if A.shape[1] != (n := int(np.prod(shape))):
-        raise ValueError(
-            f"operator: `A` must have a column for each of the {n} samples of the grid {shape}; "
-            f"got shape {tuple(A.shape)}."
-        )
+        must = f"have a column for each of the {n} samples of the grid {shape}"
+        raise wrong("A", must, tuple(A.shape))
     is_ready = hasattr(A, "rmatvec") or hasattr(A, "tocsr")
     return aslinearoperator(A if is_ready else np.asarray(A))
 
@@ -197,13 +202,11 @@ def _grid_map(rows: AxisRows, term: Term) -> LinearOperator | None:
         return None
     matrices = []
     for k in range(d):
-        at = np.arange(n).reshape(sizes)[tuple(slice(None) if j == k else 0 for j in range(d))]
-        whole = tuple(-1 if j == k else 1 for j in range(d))
+        order = np.moveaxis(np.arange(n).reshape(sizes), k, 0).reshape(sizes[k], -1)
         for lines in (term.positions[k], term.weights[k]):
-            same = lines.reshape(*sizes, -1) == lines[at].reshape(*whole, lines.shape[1])
-            if not same.all():
+            if (lines[order] != lines[order[:, :1]]).any():
                 return None
-        matrices.append(rows.along(term, k, at))
+        matrices.append(rows.along(term, k, order[:, 0]))
     matrices[0] = matrices[0] * float(term.factor[0])
     back = [M.T.tocsr() for M in matrices]
 
