@@ -104,6 +104,7 @@ class Direct:
         C, dtype = self.blended.n_channels, F.dtype
         F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
         out = [np.empty((len(x), C), dtype) for _ in orders]
+        tables = second.pieces.coefficients.astype(dtype, copy=False)
         widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
         room = capacity(self.blended.like) // (8 * len(orders) * max(widths))
         step = max(1, min(room, DENSE_BLOCK_POINTS))
@@ -115,14 +116,12 @@ class Direct:
                 return
             at = x.take(mine, axis=0)
             (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(self.axes))
-            total = np.zeros((len(orders), C, len(mine)))
+            total = np.zeros((len(orders), C, len(mine)), dtype)
+            s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
-            G, begin = self._along_first(where, F), begin - begin[0]
+            G, begin = self._along_first(where, F).astype(dtype, copy=False), begin - begin[0]
             for cell, intervals, piece in asks:
-                T, edges = (
-                    second.pieces.coefficients[piece],
-                    begin[intervals[0] : intervals[-1] + 2],
-                )
+                T, edges = tables[piece], begin[intervals[0] : intervals[-1] + 2]
                 low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
                     some = slice(low + a, low + b)
@@ -290,7 +289,7 @@ def _in_turn(
     P = own.pieces.powers(s, order)
     if order and own.per_step is not None:
         P *= own.per_step[j] ** order
-    out, a = np.empty((len(s), tables.shape[2])), 0
+    out, a = np.empty((len(s), tables.shape[2]), s.dtype), 0
     for table, b in zip(tables, ends.tolist()):
         if a < b:
             np.matmul(P[:, a:b].T, table, out=out[a:b])
