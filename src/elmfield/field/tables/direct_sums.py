@@ -4,7 +4,6 @@ Every axis is cut into intervals on which its functions are polynomials, windows
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
@@ -100,7 +99,7 @@ class Direct:
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
         F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
-        asks = list(_asks(second, cells[1]))
+        asks = second.by_cell(slice(None))
         C, dtype = self.blended.n_channels, F.dtype
         F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
         out = [np.empty((len(x), C), dtype) for _ in orders]
@@ -120,8 +119,8 @@ class Direct:
             s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
             G, begin = self._along_first(where, F).astype(dtype, copy=False), begin - begin[0]
-            for cell, intervals, piece in asks:
-                T, edges = tables[piece], begin[intervals[0] : intervals[-1] + 2]
+            for cell, intervals, piece, _ in asks:
+                T, edges = tables[piece], begin[intervals.start : intervals.stop + 1]
                 low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
                     some = slice(low + a, low + b)
@@ -295,17 +294,6 @@ def _in_turn(
             np.matmul(P[:, a:b].T, table, out=out[a:b])
         a = b
     return out
-
-
-def _asks(own: Intervals, n_cells: int) -> Iterator[tuple[int, Integers, Integers]]:
-    """Cells of an axis, runs of intervals they contribute on, and which piece they have there."""
-    for cell in range(n_cells):
-        low, up = own.lower == cell, (own.upper == cell) & (own.piece[:, 1] >= 0)
-        every = np.flatnonzero(low | up)
-        piece = np.where(low, own.piece[:, 0], own.piece[:, 1])[every]
-        cuts = np.flatnonzero(np.diff(every) != 1) + 1
-        for intervals, pieces in zip(np.split(every, cuts), np.split(piece, cuts)):
-            yield cell, intervals, pieces
 
 
 def _asked(two: list[Bools], corner: Order) -> Integers | None:
