@@ -21,7 +21,7 @@ from elmfield._array.backend import is_abstract, is_numpy, outside_torch_modes, 
 from elmfield._array.typing import Array
 from elmfield.domain import Domain
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import Order, Taken, borders_of, horner, index_in_box
+from elmfield.field.tables.polynomials import Order, borders_of, horner, index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -117,7 +117,7 @@ class TableModule(PointModule):
             rows = torch.as_tensor(np.ascontiguousarray(rows.transpose(2, 1, 0)))
         self.register_buffer("coefficients", rows)  # (cells, T, C)
         self.lattice = list(zip(own.low, own.per_unit, own.counts))
-        self.degree, self.terms = own.degree, dict(own.places)
+        self.degree = own.degree
 
     def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
@@ -142,11 +142,13 @@ class TableModule(PointModule):
             s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
             cell = j if cell is None else cell * J + j  # whole, and exact in float64
         cell = cell.to(torch.int64)
-        if cell.is_cuda:
-            terms: _Fused = _Columns(self.coefficients, cell)
-        else:
-            terms = _Fused(torch.index_select(self.coefficients, 0, cell))
-        found = horner(terms, s, orders, self.degree, self.terms)
+        rows = None if cell.is_cuda else torch.index_select(self.coefficients, 0, cell)
+
+        def term(i: int) -> Tensor:
+            # A GPU gathers columns, when it is their turn, four times as fast as rows.
+            return self.coefficients[:, i][cell] if rows is None else rows[:, i]
+
+        found = horner(term, s, orders, self.degree, fused_step)
         stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
         return [
             values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
@@ -154,29 +156,10 @@ class TableModule(PointModule):
         ]
 
 
-class _Fused(Taken):
-    """Terms of points; a step of Horner's rule is one kernel."""
-
-    def joined(self, total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
-        """``total s + factor part``."""
-        part = part if factor == 1 else part * factor
-        return part if total is None else torch.addcmul(part, total, s)
-
-
-class _Columns(_Fused):
-    """Terms looked up when it is their turn: a GPU gathers columns four times as fast as rows."""
-
-    def __init__(self, rows: Tensor, cell: Tensor) -> None:
-        super().__init__(rows)
-        self.cell = cell
-
-    def added(self, total: Tensor | None, i: int, s: Tensor) -> Tensor:
-        """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i][self.cell], s)
-
-    def zeros(self, s: Tensor) -> Tensor:
-        """Nothing, at every point."""
-        return s.new_zeros((len(self.cell), self.rows.shape[2]))
+def fused_step(total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
+    """A step of Horner's rule in one kernel."""
+    part = part if factor == 1 else part * factor
+    return part if total is None else torch.addcmul(part, total, s)
 
 
 class FieldModule(PointModule):
