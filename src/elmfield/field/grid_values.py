@@ -23,12 +23,7 @@ from elmfield.field.blend.points import Order
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates import output_positions
-from elmfield.field.coordinates.output_positions import (
-    class_dtype,
-    gone_at,
-    shows_gaps,
-    with_gaps,
-)
+from elmfield.field.coordinates.output_positions import class_dtype, gone_at, shows_gaps, with_gaps
 from elmfield.field.coordinates.parse import own_samples, own_slab
 from elmfield.field.point_values import QUANTITIES, derived
 from elmfield.field.uncertainty.posterior import std_on_grid

@@ -24,14 +24,7 @@ from elmfield._array.checks import choice
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend.points import (
-    DERIVATIVES,
-    Function,
-    Order,
-    Partials,
-    magnitude,
-    value,
-)
+from elmfield.field.blend.points import DERIVATIVES, Function, Order, Partials, magnitude, value
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
 from elmfield.field.tables.direct_sums import Direct
@@ -69,8 +62,6 @@ class Evaluator:
         like, plain = self.blended.like, self.blended.partials
         if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
             return plain(x, orders)
-        if not requires_grad(x):
-            return self._known(x, orders)
         return differentiable(self._known, plain, x, orders)
 
     def _known(self, x: Array, orders: list[Order]) -> list[Array]:
@@ -113,9 +104,9 @@ def query(
     Of the model's own function, or of another `function` that stands for it.
     """
     choice("outside", outside, OUTSIDE)
-    if quantity == "value" and missing is None and function is None:
-        if (one := _value_at_one(model, points)) is not None:
-            return one
+    plain = quantity == "value" and missing is None and function is None
+    if plain and (one := _value_at_one(model, points)) is not None:
+        return one
     return _query(model, quantity, points, outside, missing, function)
 
 
@@ -174,13 +165,13 @@ def _value_at_one(model: "Model", points: object) -> Array:
 
     Checks and conversions of general queries take ten times as long as the value itself.
     """
-    if type(points) is not np.ndarray or points.size != len(model.domain.axes):
+    domain, about, index = model.domain, model.labels, []
+    if type(points) is not np.ndarray or points.dtype != np.float64:
         return None
-    if points.dtype != np.float64 or points.shape[-1] != points.size:
+    if not points.size == len(domain.axes) == points.shape[-1]:
         return None
-    if model.labels.missing == "nan" or model.labels.alpha is not None or model.labels.classes:
+    if about.missing == "nan" or about.alpha is not None or about.classes:
         return None
-    domain, index = model.domain, []
     ends = zip(domain.axes, domain.low, domain.high)
     for c, (axis, low, high) in zip(points.reshape(-1).tolist(), ends):
         if axis.spacing is not None or axis.period is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
-from elmfield.field.blend.points import Order, arranged, dot
+from elmfield.field.blend.points import Order, arranged, dot, taken
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import BLOCK_POINTS
 
@@ -213,12 +213,8 @@ class Direct:
             both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
         low, high = both[: len(j)], both[len(j) :]
         seat = np.cumsum(two) - 1
-        parts = []
-        for corner, at in asks:
-            if corner[k]:
-                parts.append(high[seat if at is None else seat[at]])
-            else:
-                parts.append(low if at is None else low[at])
+        every = (slice(None) if at is None else at for _, at in asks)
+        parts = [high[seat[i]] if c[k] else low[i] for (c, _), i in zip(asks, every)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _regions(
@@ -229,7 +225,7 @@ class Direct:
         for corner, at in asks:
             cell: Array = 0
             for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
-                cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
+                cell = cell * n + (own.upper if side else own.lower)[taken(j, at)]
             cells.append(cell)
         return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
 

@@ -102,10 +102,11 @@ class Intervals:
         at, cell, pieces, shared = at[order], cell[order], pieces[order], order >= len(lower)
         late = shared & (lower[at] > cell)  # across the end of a ring
         cuts = (np.diff(cell) != 0) | (np.diff(at) != 1) | (np.diff(late) != 0)
-        first = np.flatnonzero(np.append(True, cuts)).tolist()
+        first, n = np.flatnonzero(np.append(True, cuts)).tolist(), len(at)
+        where = [(i, j, int(at[i])) for i, j in zip(first, [*first[1:], n])]
         found = [
-            (int(cell[i]), slice(int(at[i]), int(at[j - 1]) + 1), pieces[i:j], np.sum(shared[i:j]))
-            for i, j in zip(first, [*first[1:], len(at)])
+            (int(cell[i]), slice(a, a + j - i), pieces[i:j], int(shared[i:j].sum()))
+            for i, j, a in where
         ]
         return sorted(found, key=lambda run: run[3] == len(run[2]))
 

@@ -169,15 +169,8 @@ class Polynomials:
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
             np.right_shift(self._cells(x[i:j])[0], shift, out=key[i:j], casting="unsafe")
-        steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
-        near = (
-            np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
-        )
-        bound = max(1, total >> shift)
-        if near < bound / 64 or not steps.any():
-            return None
-        order: Integers = backend.sort_order(key, bound)
-        return order
+        bound, steps = max(1, total >> shift), np.abs(np.diff(key[:8192].astype(np.int64)))
+        return None if steps.mean() < bound / 64 else backend.sort_order(key, bound)
 
     # --- other libraries -----------------------------------------------------------------------
 
@@ -199,6 +192,9 @@ class Polynomials:
         return found
 
 
+Term = Callable[[int], Array]
+"""The coefficients of a term at all points, by its number."""
+
 Step = Callable[[Array, Array, Array, int], Array]
 """A step of Horner's rule: ``total s + factor part``, where `part` stays; no `total` is 0."""
 
@@ -219,11 +215,7 @@ def step_in_place(total: Array | None, part: Array, s: Array, factor: int = 1) -
 
 
 def horner(
-    term: Callable[[int], Array],
-    s: list[Array],
-    orders: list[Order],
-    degree: int,
-    step: Step = step,
+    term: Term, s: list[Array], orders: list[Order], degree: int, step: Step = step
 ) -> list[Array]:
     """Derivatives by s of some orders, from the highest powers down, each term looked up once.
 
