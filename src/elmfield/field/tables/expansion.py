@@ -267,22 +267,23 @@ class Expansion:
             return self._kept[key]
         own, found = self.axes[k], []
         for cell, where, pieces, shared in own.by_cell(part):
-            W = np.zeros((len(pieces), self.n_terms, own.rows.shape[2]))
-            W[:, : own.rows.shape[1]] = own.rows[pieces]
+            W = np.zeros((self.n_terms, len(pieces), own.rows.shape[2]))
+            W[: own.rows.shape[1]] = own.rows[pieces].transpose(1, 0, 2)
             after = self._after(W) if k == len(self.axes) - 1 else np.zeros(0)
-            both = move(np.ascontiguousarray(W.transpose(1, 0, 2)), like), move(after, like)
+            both = move(W, like), move(after, like)
             found.append(Stack(cell, where, shared, *both))
         if k:  # the first axis goes by only once
             self._kept[key] = found
         return found
 
     def _after(self, W: Floats) -> Floats:
-        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (j, K, q)."""
+        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (K, j, q)."""
         t = np.arange(float(self.n_terms))
-        found = np.zeros((ORDERS, self.n_terms + 1, W.shape[2], W.shape[0]))
-        for i in range(ORDERS):
-            size = np.abs(W) * _rise(i, t, self.axes[-1])[:, None]
-            found[i, :-1] = np.cumsum(size[:, ::-1], axis=1)[:, ::-1].transpose(1, 2, 0)
+        rises = np.stack([_rise(i, t, self.axes[-1]) for i in range(ORDERS)])
+        sizes = rises[:, :, None, None] * np.abs(W).transpose(0, 2, 1)
+        found = np.zeros((ORDERS, self.n_terms + 1, *sizes.shape[2:]))
+        for i in reversed(range(self.n_terms)):
+            np.add(found[:, i + 1], sizes[:, i], out=found[:, i])
         return found
 
 
