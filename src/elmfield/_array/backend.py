@@ -17,6 +17,10 @@ import numpy as np
 from elmfield._array.checks import shown
 from elmfield._array.typing import Array, DType, Namespace
 
+device = compat.device
+is_numpy, is_torch = compat.is_numpy_array, compat.is_torch_array
+is_dask = compat.is_dask_array
+
 _NAMESPACES: dict[type, Namespace] = {}
 
 
@@ -37,18 +41,13 @@ def is_array(x: object) -> bool:
     A list does not, nor do arrays of JAX, which cannot be changed in place, and of Dask, which
     cannot be reshaped at will: they are read as NumPy's.
     """
-    is_read = compat.is_jax_array(x) or compat.is_dask_array(x)
+    is_read = compat.is_jax_array(x) or is_dask(x)
     return bool(compat.is_array_api_obj(x)) and not is_read
 
 
 def is_sliced(x: object) -> bool:
     """Whether `x` has a shape, a dtype and slices, without being an array (Zarr, HDF5, Dask)."""
     return all(hasattr(x, member) for member in ("shape", "dtype", "__getitem__"))
-
-
-def is_dask(x: object) -> bool:
-    """Whether `x` is a Dask array."""
-    return bool(compat.is_dask_array(x))
 
 
 def is_labelled(x: object) -> bool:
@@ -61,24 +60,9 @@ def is_labelled(x: object) -> bool:
     return all(getattr_static(x, member, absent) is not absent for member in members)
 
 
-def is_numpy(x: Array) -> bool:
-    """Whether `x` is a NumPy array."""
-    return bool(compat.is_numpy_array(x))
-
-
-def is_torch(x: Array) -> bool:
-    """Whether `x` is a tensor of torch."""
-    return bool(compat.is_torch_array(x))
-
-
-def device(x: Array) -> object:
-    """The device on which `x` lives."""
-    return compat.device(x)
-
-
 def is_on_host(x: Array) -> bool:
     """Whether `x` lives in the processor's own memory."""
-    return not compat.is_torch_array(x) or x.device.type == "cpu"
+    return not is_torch(x) or x.device.type == "cpu"
 
 
 def requires_grad(x: Array) -> bool:
@@ -131,7 +115,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def to_numpy(x: Array) -> Array:
     """`x` as a NumPy array on the host; no copy where none is needed."""
-    if compat.is_torch_array(x):
+    if is_torch(x):
         return x.detach().cpu().numpy()
     return np.asarray(x)
 
@@ -139,7 +123,7 @@ def to_numpy(x: Array) -> Array:
 def move(x: Array, like: Array, dtype: object = None) -> Array:
     """`x` in the library and on the device of `like`, with `dtype` if given, else its own."""
     xp = namespace(like)
-    if compat.is_torch_array(x):
+    if is_torch(x):
         if compat.is_torch_namespace(xp):  # `asarray` of a tracked tensor warns
             wanted: Array = x.dtype if dtype is None else dtype
             return x.to(device=like.device, dtype=wanted)
@@ -199,16 +183,16 @@ def cast(x: Array, like: Array) -> Array:
 
 def copy_array(x: Array) -> Array:
     """Return a copy of `x`, laid out alike; torch still tracks it."""
-    if compat.is_torch_array(x):  # its `asarray(copy=True)` warns of tracked tensors
+    if is_torch(x):  # its `asarray(copy=True)` warns of tracked tensors
         return x.clone()
-    return x.copy(order="K") if compat.is_numpy_array(x) else namespace(x).asarray(x, copy=True)
+    return x.copy(order="K") if is_numpy(x) else namespace(x).asarray(x, copy=True)
 
 
 def as_complex(real: Array, imag: Array) -> Array:
     """Complex numbers of two floating parts, to the last bit: ``real + 1j * imag`` loses -0."""
-    if compat.is_torch_array(real):
+    if is_torch(real):
         return namespace(real).complex(real, imag)
-    if not compat.is_numpy_array(real):
+    if not is_numpy(real):
         return real + 1j * imag
     out = np.empty(real.shape, np.result_type(real, np.complex64))
     out.real, out.imag = real, imag
@@ -255,9 +239,9 @@ def integer_limits(info: Any) -> tuple[float, float]:
 
 def contiguous(x: Array) -> Array:
     """`x` with its last axis running fastest in memory, where the library lets one choose."""
-    if compat.is_numpy_array(x):
+    if is_numpy(x):
         return np.ascontiguousarray(x)
-    return x.contiguous() if compat.is_torch_array(x) else x
+    return x.contiguous() if is_torch(x) else x
 
 
 def to_device(x: Array, name: object) -> Array:
@@ -265,7 +249,7 @@ def to_device(x: Array, name: object) -> Array:
     is_named = isinstance(name, (str, int)) or hasattr(name, "type")
     if isinstance(name, bool) or not is_named or str(name) == "meta":  # which holds no numbers
         raise ValueError(f'`device` must be a name such as "cpu" or "cuda:0"; got {name!r}.')
-    if compat.is_numpy_array(x):
+    if is_numpy(x):
         if name == "cpu":
             return x
         import torch
@@ -284,7 +268,7 @@ def move_to(x: Array, where: object) -> Array:
         return move(x, where)
     if isinstance(where, str) and where == "numpy":
         return to_numpy(x)
-    if compat.is_numpy_array(x):
+    if is_numpy(x):
         import torch
 
         x = torch.as_tensor(np.array(x))
@@ -293,7 +277,7 @@ def move_to(x: Array, where: object) -> Array:
 
 def take(x: Array, index: Array, axis: int = 0) -> Array:
     """Entries of `x` at positions `index`, (n,), of an axis; none is negative."""
-    if compat.is_torch_array(x):
+    if is_torch(x):
         # The standard's own looks for negative ones first: three more steps.
         return x.index_select(axis, index)
     return namespace(x).take(x, index, axis=axis)
@@ -344,10 +328,10 @@ def put(size: int, index: Array, values: Array) -> Array:
 
 def put_rows(out: Array, index: Array, rows: Array) -> Array:
     """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
-    if compat.is_numpy_array(out) and out.shape[1] == 1:  # five times faster than rows of one
+    if is_numpy(out) and out.shape[1] == 1:  # five times faster than rows of one
         out[:, 0][index] = rows[:, 0]
         return out
-    if compat.is_numpy_array(out) or compat.is_torch_array(out):
+    if is_numpy(out) or is_torch(out):
         out[index] = rows
         return out
     host = np.array(to_numpy(out))
@@ -360,10 +344,10 @@ def add_rows(out: Array, index: np.ndarray, rows: Array) -> Array:
 
     Indices must differ.
     """
-    if compat.is_numpy_array(out):
+    if is_numpy(out):
         out[:, index] += rows
         return out
-    if compat.is_torch_array(out):
+    if is_torch(out):
         return out.index_add_(1, move(index, out), rows)
     host = np.zeros(out.shape)
     host[:, index] = to_numpy(rows)

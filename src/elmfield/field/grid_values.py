@@ -7,7 +7,7 @@ array, evaluated block by block when it is computed.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,19 +19,13 @@ from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers, Progress
 from elmfield.errors import need
 from elmfield.field.blend.means import means_over
-from elmfield.field.blend.points import DERIVATIVES, magnitude
+from elmfield.field.blend.points import Order
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates import output_positions
-from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
-from elmfield.field.coordinates.output_positions import (
-    class_dtype,
-    gone_at,
-    shows_gaps,
-    with_gaps,
-)
+from elmfield.field.coordinates.output_positions import class_dtype, gone_at, shows_gaps, with_gaps
 from elmfield.field.coordinates.parse import own_samples, own_slab
-from elmfield.field.point_values import QUANTITIES
+from elmfield.field.point_values import QUANTITIES, derived
 from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
 
@@ -195,26 +189,18 @@ def sample_dtype(model: "Model", gaps: bool) -> DType:
 
 def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     """A quantity on a grid of index coordinates, (p_1, ..., p_d, C, ...)."""
-    xp, d = namespace(model.offset), len(x)
-
-    def flat(block: Array) -> Array:
-        return xp.reshape(block, (-1, *block.shape[d:]))
-
-    if quantity in ("value", "samples"):
-        own = model.blended.on_grid if quantity == "value" else model.blended.at_samples
-        found = model.finish(flat(own(x)), True)
-        return xp.reshape(found, (*map(len, x), *found.shape[1:]))
     if quantity == "std":
         return std_on_grid(model, x)
-    derive = DERIVATIVES[quantity.removesuffix("_magnitude")]
-    partials = partial(model.blended.partials_on_grid, x)
-    found = model.finish(flat(derive(partials, model.domain.per_unit)), False)
-    if model.labels.alpha is not None:
-        refuse_alpha(quantity)
-        values = model.premultiplied.finish(flat(model.blended.on_grid(x)), True)
-        found = unpremultiply_gradient(model.labels.alpha, values, found)
-    if quantity == "gradient_magnitude":
-        found = magnitude(found)
+    own, xp, d = model.blended, namespace(model.offset), len(x)
+
+    def partials(orders: list[Order]) -> list[Array]:
+        if quantity == "samples":
+            found = [own.at_samples(x)]
+        else:
+            found = own.partials_on_grid(x, orders) if any(map(any, orders)) else [own.on_grid(x)]
+        return [xp.reshape(f, (-1, *f.shape[d:])) for f in found]
+
+    found = derived(model, "value" if quantity == "samples" else quantity, partials)
     return xp.reshape(found, (*map(len, x), *found.shape[1:]))
 
 

@@ -184,13 +184,8 @@ class Model:
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
-        if missing is None and self.labels.missing == "fill":
-            return None
-        return (
-            output_positions.near_points(self, index)
-            if output_positions.shows_gaps(self, missing)
-            else None
-        )
+        is_seen = output_positions.shows_gaps(self, missing)
+        return output_positions.near_points(self, index) if is_seen else None
 
     def finish(self, values: Array, constant: bool) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""

@@ -4,7 +4,6 @@ The choice depends on the number of points of the call alone; both ways give the
 for rounding. Who asks the same field for very many points makes a table, :meth:`Field.tabulate`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
@@ -25,13 +24,7 @@ from elmfield._array.checks import choice
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend.points import (
-    DERIVATIVES,
-    Function,
-    Order,
-    magnitude,
-    value,
-)
+from elmfield.field.blend.points import DERIVATIVES, Function, Order, Partials, magnitude, value
 from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
 from elmfield.field.tables.direct_sums import Direct
@@ -69,8 +62,6 @@ class Evaluator:
         like, plain = self.blended.like, self.blended.partials
         if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
             return plain(x, orders)
-        if not requires_grad(x):
-            return self._known(x, orders)
         return differentiable(self._known, plain, x, orders)
 
     def _known(self, x: Array, orders: list[Order]) -> list[Array]:
@@ -85,8 +76,19 @@ class Evaluator:
 QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian", "std")
 """What can be asked of a field, at points and on grids."""
 
-Derive = Callable[..., Array]
-"""A quantity from partial derivatives and those of the axes: see `derivatives`."""
+
+def derived(model: "Model", quantity: str, partials: Partials) -> Array:
+    """A quantity (n, C, ...) in the caller's units, from a function's mixed derivatives by steps.
+
+    `partials` are before offset and scale, (n, C) for each of some orders.
+    """
+    derive, per_unit = DERIVATIVES[quantity.removesuffix("_magnitude")], model.domain.per_unit
+    found, alpha = model.finish(derive(partials, per_unit), quantity == "value"), model.labels.alpha
+    if alpha is not None and quantity != "value":
+        refuse_alpha(quantity)
+        values = model.premultiplied.finish(value(partials, per_unit), True)
+        found = unpremultiply_gradient(alpha, values, found)
+    return magnitude(found) if quantity.endswith("_magnitude") else found
 
 
 def query(
@@ -102,55 +104,40 @@ def query(
     Of the model's own function, or of another `function` that stands for it.
     """
     choice("outside", outside, OUTSIDE)
-    if quantity == "value":
-        one = _value_at_one(model, points) if missing is None and function is None else None
-        if one is not None:
-            return one
-        return _query(model, points, outside, missing, value, function, True)
-    if quantity.startswith("std"):  # of a value, or of what else is named
-        of = choice("quantity", quantity.removeprefix("std").strip() or "value", DEVIATIONS)
-        deviate = partial(std_at_index, model, of)
-        return _query(model, points, outside, missing, deviate, None)
-    if quantity == "gradient_magnitude":
-        slopes = query(model, "gradient", points, outside, missing, function)
-        return magnitude(slopes)
-    alpha, derive = model.labels.alpha, DERIVATIVES[quantity]
-    if alpha is None:
-        return _query(model, points, outside, missing, derive, function)
-    refuse_alpha(quantity)
-    plain = model.premultiplied
-    values = _query(plain, points, outside, missing, value, function, True)
-    slopes = _query(plain, points, outside, missing, derive, function)
-    return unpremultiply_gradient(alpha, values, slopes)
+    plain = quantity == "value" and missing is None and function is None
+    if plain and (one := _value_at_one(model, points)) is not None:
+        return one
+    return _query(model, quantity, points, outside, missing, function)
 
 
 @with_less_memory
 def _query(
     model: "Model",
+    quantity: str,
     points: Array,
     outside: str,
     missing: str | None,
-    derive: Derive,
     function: Function | None,
-    constant: bool = False,
 ) -> Array:
     """Check the points, evaluate them in batches, give back the shape the caller expects."""
+    of = quantity.removeprefix("std").strip() or "value"
+    if quantity.startswith("std"):  # of a value, or of what else is named
+        choice("quantity", of, DEVIATIONS)
     x = model.coordinates.points(points, model.offset)
     xp, d = namespace(x), x.shape[-1]
     lead = tuple(x.shape[:-1])
-    x = xp.reshape(x, (-1, d))
-    index, beyond = model.coordinates.to_index(x, outside)
-    if isinstance(derive, partial):  # a standard deviation
-        out = derive(index)
+    index, beyond = model.coordinates.to_index(xp.reshape(x, (-1, d)), outside)
+    if quantity.startswith("std"):
+        out = std_at_index(model, of, index)
     else:
-        out = _evaluate(model, derive, index, constant, function)
+        out = _evaluate(model, quantity, index, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone
     if mark is not None:
         mark = xp.reshape(mark, (*mark.shape, *(1,) * (out.ndim - 2)))
         out = xp.where(mark, xp.full_like(out, xp.nan), out)
-    elif constant:
+    elif quantity == "value":
         out = as_dtype(out, class_dtype(model, gaps=False))
     out = xp.reshape(out, lead + tuple(out.shape[1:]))
     return out[(slice(None),) * len(lead) + (0, ...)] if model.channel_axis is None else out
@@ -158,24 +145,18 @@ def _query(
 
 def values_at_index(model: "Model", index: Array) -> Array:
     """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, value, index, True, None)
+    return _evaluate(model, "value", index, None)
 
 
-def _evaluate(
-    model: "Model",
-    derive: Derive,
-    index: Array,
-    constant: bool,
-    function: Function | None,
-) -> Array:
-    """A derivative at index coordinates, in batches."""
+def _evaluate(model: "Model", quantity: str, index: Array, function: Function | None) -> Array:
+    """A quantity at index coordinates, in batches."""
     n, d = index.shape
     function = model.function_for(n) if function is None else function
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
-    parts = []
-    for i, j in runs(n, step):
-        found = derive(partial(function.partials, index[i:j, :]), model.domain.per_unit)
-        parts.append(model.finish(found, constant))
+    parts = [
+        derived(model, quantity, partial(function.partials, index[i:j, :]))
+        for i, j in runs(n, step)
+    ]
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
 
@@ -184,13 +165,13 @@ def _value_at_one(model: "Model", points: object) -> Array:
 
     Checks and conversions of general queries take ten times as long as the value itself.
     """
-    if type(points) is not np.ndarray or points.size != len(model.domain.axes):
+    domain, about, index = model.domain, model.labels, []
+    if type(points) is not np.ndarray or points.dtype != np.float64:
         return None
-    if points.dtype != np.float64 or points.shape[-1] != points.size:
+    if not points.size == len(domain.axes) == points.shape[-1]:
         return None
-    if model.labels.missing == "nan" or model.labels.alpha is not None or model.labels.classes:
+    if about.missing == "nan" or about.alpha is not None or about.classes:
         return None
-    domain, index = model.domain, []
     ends = zip(domain.axes, domain.low, domain.high)
     for c, (axis, low, high) in zip(points.reshape(-1).tolist(), ends):
         if axis.spacing is not None or axis.period is not None:

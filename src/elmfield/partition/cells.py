@@ -385,7 +385,7 @@ def gather_boxes(
     box: tuple[int, ...],
     inside: Bools | None = None,
 ) -> Array:
-    """Samples (G, S, C) of the regions' boxes; `regions` in ascending order.
+    """Samples (G, S, C) of the regions' boxes.
 
     Where the regions fill a block of cells of a regular mesh, axis by axis: nothing but short lists
     of indices travels to a device, and cells that tile the array are only reshaped. In memory each
@@ -416,9 +416,9 @@ def whole_rows(partition: "Partition", step: int) -> int:
 
 def _block(partition: "Partition", regions: Integers) -> list[slice | Integers] | None:
     """The cells of each axis whose product the regions are, or None if they are no block."""
-    if not partition.is_regular:
-        return None
     counts, G = partition.n_cells, len(regions)
+    if not partition.is_regular or not G or np.any(np.diff(regions) <= 0):
+        return None
     row = partition.n_regions // counts[0]
     first, last = int(regions[0]), int(regions[-1]) + 1
     if last - first == G and first % row == 0 and G % row == 0:  # whole rows of cells

@@ -242,15 +242,6 @@ def test_products_of_polynomials_rise_no_faster_than_is_said(rng):
             close(said, 2.0**order * max(both), 1e-12)  # s crosses a cell of one sample in two
 
 
-def test_cells_that_are_alike_are_multiplied_together(rng):
-    """Work per row of regions does not grow with their number, but for the sizes of matrices."""
-    calls = [
-        len(expanded(ef.fit(rng.random((40, n))).model)._stacks(1, slice(0, n), np.zeros(1)))
-        for n in (320, 1280)
-    ]
-    assert calls[0] == calls[1] < 10
-
-
 def test_units_names_and_what_lies_outside(rng):
     lat, lon = np.linspace(60, -30, 40), 360 / 32 * np.arange(32)
     field = ef.fit(walk(rng, 40, 32), dims=("lat", "lon"), coords=[lat, lon], periodic={"lon": 360})

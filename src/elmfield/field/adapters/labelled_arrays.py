@@ -7,7 +7,6 @@ results are decided here, values come from the field.
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Union
 
@@ -17,6 +16,7 @@ from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.errors import need
 from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
 from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
@@ -79,11 +79,7 @@ def make_dataarray(
             if kept.shape == tuple(values.shape[dims.index(k)] for k in other.dims):
                 coords[name] = (tuple(other.dims), kept, dict(other.attrs))
     found: xarray.DataArray = need_xarray("to_xarray").DataArray(
-        values,
-        coords=coords,
-        dims=dims,
-        name=labels.name,
-        attrs=dict(labels.attrs),
+        values, coords=coords, dims=dims, name=labels.name, attrs=dict(labels.attrs)
     )
     return with_encoding(found, labels)
 
@@ -105,10 +101,7 @@ def with_encoding(found: "xarray.DataArray", labels: Labels) -> "xarray.DataArra
 
 def need_xarray(purpose: str) -> ModuleType:
     """The module xarray; an error that names the extra where it is not installed."""
-    try:
-        return import_module("xarray")
-    except ImportError as error:
-        raise ImportError(f"{purpose} needs xarray; pip install 'elmfield[xarray]'.") from error
+    return need("xarray", "xarray", purpose)
 
 
 def channel_dim(labels: Labels, dims: Sequence[str]) -> str:
@@ -390,10 +383,7 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
     """An array drawn as xarray draws it; on a map, if it has latitudes and longitudes."""
     import xarray
 
-    try:
-        import matplotlib.pyplot
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib; pip install 'elmfield[show]'.") from error
+    pyplot = need("matplotlib.pyplot", "show", "plot")
     if isinstance(array, xarray.Dataset):
         raise ValueError(
             f"a plot shows one variable; say which of {list(array.data_vars)}: field[name].plot()."
@@ -411,7 +401,7 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
         try:
             import cartopy.crs
 
-            ax = matplotlib.pyplot.axes(projection=cartopy.crs.PlateCarree())
+            ax = pyplot.axes(projection=cartopy.crs.PlateCarree())
             ax.coastlines()
             options.setdefault("transform", cartopy.crs.PlateCarree())
         except ImportError:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,11 +17,9 @@ from torch import nn
 
 from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
-from elmfield._array.backend import is_abstract, is_numpy, outside_torch_modes, to_numpy
-from elmfield._array.typing import Array
-from elmfield.domain import Domain
+from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import Order, Taken, borders_of, horner, index_in_box
+from elmfield.field.tables.polynomials import Order, borders_of, horner, index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -42,31 +40,9 @@ CACHE_NUMBERS = 1 << 18
 """Numbers that stay in a processor's cache between two steps."""
 
 
-class IndexModule(nn.Module):
-    """Index coordinates of points, moved into the box: d columns."""
-
-    def __init__(self, domain: Domain) -> None:
-        super().__init__()
-        self.borders = borders_of(domain)
-        for k, a in enumerate(domain.axes):
-            knots = None if a.spacing is None else torch.as_tensor(a.spacing.knots.copy())
-            self.register_buffer(f"knots_{k}", knots)
-
-    def forward(self, points: Tensor) -> list[Tensor]:
-        """Columns (n,) in float64, of points (n, d)."""
-        x = points.to(torch.float64)
-        return [
-            index_in_box(torch, _detached, x[:, k], border, getattr(self, f"knots_{k}"))
-            for k, border in enumerate(self.borders)
-        ]
-
-
 def _detached(x: Tensor) -> Tensor:
     """A copy in one piece of memory, under `vmap` too: torch warns of strides."""
     return x.detach() + 0.0
-
-
-M = TypeVar("M", bound=nn.Module)
 
 
 class PointModule(nn.Module):
@@ -77,12 +53,23 @@ class PointModule(nn.Module):
 
     def __init__(self, model: "Model") -> None:
         super().__init__()
-        self.places = IndexModule(model.domain)
+        self.borders = borders_of(model.domain)
         self.d, self.single = len(model.shape), model.channel_axis is None
         self.is_complex = model.is_complex
         for name in ("offset", "scale"):
             value = torch.as_tensor(np.array(to_numpy(getattr(model, name))))
             self.register_buffer(name, value)
+        for k, a in enumerate(model.domain.axes):
+            if a.spacing is not None:
+                self.register_buffer(f"knots_{k}", torch.as_tensor(a.spacing.knots.copy()))
+
+    def places(self, points: Tensor) -> list[Tensor]:
+        """Index coordinates of points (..., d), moved into the box: columns (n,) in float64."""
+        x = points.reshape(-1, self.d).to(torch.float64)
+        return [
+            index_in_box(torch, _detached, x[:, k], border, getattr(self, f"knots_{k}", None))
+            for k, border in enumerate(self.borders)
+        ]
 
     def values(self, index: list[Tensor]) -> Tensor:
         """Values (n, C) at index coordinates, before offset and scale."""
@@ -90,8 +77,7 @@ class PointModule(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         """Values at points (..., d): (...,) or (..., C)."""
-        index = self.places(points.reshape(-1, self.d))
-        values = self.values(index)
+        values = self.values(self.places(points))
         values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
         return self._shaped(values.to(self.offset.dtype), points)
 
@@ -117,7 +103,7 @@ class TableModule(PointModule):
             rows = torch.as_tensor(np.ascontiguousarray(rows.transpose(2, 1, 0)))
         self.register_buffer("coefficients", rows)  # (cells, T, C)
         self.lattice = list(zip(own.low, own.per_unit, own.counts))
-        self.degree, self.terms = own.degree, dict(own.places)
+        self.degree = own.degree
 
     def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
@@ -125,7 +111,7 @@ class TableModule(PointModule):
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
-        index = self.places(points.reshape(-1, self.d))
+        index = self.places(points)
         orders = [tuple(int(l == k) for l in range(self.d)) for k in range(self.d)]
         every = [
             self._shaped((values * self.scale).to(self.offset.dtype), points)
@@ -142,11 +128,13 @@ class TableModule(PointModule):
             s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
             cell = j if cell is None else cell * J + j  # whole, and exact in float64
         cell = cell.to(torch.int64)
-        if cell.is_cuda:
-            terms: _Fused = _Columns(self.coefficients, cell)
-        else:
-            terms = _Fused(torch.index_select(self.coefficients, 0, cell))
-        found = horner(terms, s, orders, self.degree, self.terms)
+        rows = None if cell.is_cuda else torch.index_select(self.coefficients, 0, cell)
+
+        def term(i: int) -> Tensor:
+            # A GPU gathers columns, when it is their turn, four times as fast as rows.
+            return self.coefficients[:, i][cell] if rows is None else rows[:, i]
+
+        found = horner(term, s, orders, self.degree, fused_step)
         stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
         return [
             values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
@@ -154,29 +142,10 @@ class TableModule(PointModule):
         ]
 
 
-class _Fused(Taken):
-    """Terms of points; a step of Horner's rule is one kernel."""
-
-    def joined(self, total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
-        """``total s + factor part``."""
-        part = part if factor == 1 else part * factor
-        return part if total is None else torch.addcmul(part, total, s)
-
-
-class _Columns(_Fused):
-    """Terms looked up when it is their turn: a GPU gathers columns four times as fast as rows."""
-
-    def __init__(self, rows: Tensor, cell: Tensor) -> None:
-        super().__init__(rows)
-        self.cell = cell
-
-    def added(self, total: Tensor | None, i: int, s: Tensor) -> Tensor:
-        """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i][self.cell], s)
-
-    def zeros(self, s: Tensor) -> Tensor:
-        """Nothing, at every point."""
-        return s.new_zeros((len(self.cell), self.rows.shape[2]))
+def fused_step(total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
+    """A step of Horner's rule in one kernel."""
+    part = part if factor == 1 else part * factor
+    return part if total is None else torch.addcmul(part, total, s)
 
 
 class FieldModule(PointModule):
@@ -401,7 +370,8 @@ def _is_traced(*tensors: Tensor) -> bool:
 @outside_torch_modes()
 def table_module(table: "Table") -> TableModule:
     """A table as a module of torch."""
-    return _on_device_of(TableModule(table), table.model.offset)
+    module, like = TableModule(table), table.model.offset
+    return module.to(like.device) if is_torch(like) else module
 
 
 @outside_torch_modes()
@@ -415,9 +385,5 @@ def field_module(model: "Model") -> FieldModule:
             "only fields of product modes on a regular partition become modules, as smooth() and "
             "oriented() make them. Ask the field itself, which torch can follow too."
         )
-    return _on_device_of(FieldModule(model, axes), model.offset)
-
-
-def _on_device_of(module: M, like: Array) -> M:
-    """A module on the device of an array of torch; where it is for other libraries' arrays."""
-    return module.to(like.device) if isinstance(like, torch.Tensor) else module
+    module, like = FieldModule(model, axes), model.offset
+    return module.to(like.device) if is_torch(like) else module

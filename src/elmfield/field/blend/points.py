@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations_with_replacement
 from itertools import product as cartesian
 from operator import and_
 from typing import TYPE_CHECKING, Protocol
@@ -81,7 +82,7 @@ class Contributions:
         """Windows of all questions, (m,), and their derivatives, for each axis."""
         found, xp = [], namespace(self.region)
         for k, b in enumerate(self.blends):
-            rising = [[_taken(r, at) for _, at, _ in self.asks] for r in b.ramp]
+            rising = [[taken(r, at) for _, at, _ in self.asks] for r in b.ramp]
             up = [corner[k] for corner, _, _ in self.asks]
             weights = [
                 [r if high else float(t == 0) - r for r, high in zip(rows, up)]
@@ -120,10 +121,10 @@ def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
             continue
         cell: Array = 0
         for b, up, n_cells in zip(blends, corner, part.n_cells):
-            cell = cell * n_cells + _taken(b.upper if up else b.lower, at)
+            cell = cell * n_cells + taken(b.upper if up else b.lower, at)
         regions.append(xp.take(labels, cell))
         asks.append((corner, at, slice(first, first := first + size)))
-    everyone = [xp.concat([_taken(c, at) for _, at, _ in asks]) for c in columns]
+    everyone = [xp.concat([taken(c, at) for _, at, _ in asks]) for c in columns]
     return Contributions(blends, asks, xp.concat(regions), everyone)
 
 
@@ -321,16 +322,12 @@ class Tiles:
 def leibniz(a: Order) -> list[tuple[int, Order, Order]]:
     """All (C(a, b), b, a - b) with b ≤ a."""
     return [
-        (
-            math.prod(math.comb(i, j) for i, j in zip(a, b)),
-            b,
-            tuple(i - j for i, j in zip(a, b)),
-        )
+        (math.prod(math.comb(i, j) for i, j in zip(a, b)), b, tuple(i - j for i, j in zip(a, b)))
         for b in cartesian(*(range(i + 1) for i in a))
     ]
 
 
-def _taken(x: Array, at: Array | None) -> Array:
+def taken(x: Array, at: Array | None) -> Array:
     """``x[at]``, or all of x."""
     return x if at is None else namespace(x).take(x, at)
 
@@ -358,26 +355,24 @@ def value(f: Partials, per_unit: Sequence[float]) -> Array:
 
 def gradient(f: Partials, per_unit: Sequence[float]) -> Array:
     """First derivatives, (..., C, d)."""
-    d = len(per_unit)
-    parts = f([_unit(d, k) for k in range(d)])
-    return namespace(parts[0]).stack([p * s for p, s in zip(parts, per_unit)], axis=-1)
+    parts = _along(f, [(k,) for k in range(len(per_unit))], per_unit)
+    return namespace(parts[0]).stack(parts, axis=-1)
 
 
 def hessian(f: Partials, per_unit: Sequence[float]) -> Array:
     """Second derivatives, (..., C, d, d)."""
-    d = len(per_unit)
-    pairs = [(k, l) for k in range(d) for l in range(k, d)]
-    found = _second(f, pairs, per_unit)
-    entry = dict(zip(pairs, found))
-    xp = namespace(found[0])
-    rows = xp.stack([entry[min(k, l), max(k, l)] for k in range(d) for l in range(d)], axis=-1)
-    return xp.reshape(rows, (*found[0].shape, d, d))
+    every = range(len(per_unit))
+    pairs = list(combinations_with_replacement(every, 2))
+    found = dict(zip(pairs, _along(f, pairs, per_unit)))
+    xp, one = namespace(found[0, 0]), found[0, 0]
+    rows = xp.stack([found[min(k, l), max(k, l)] for k in every for l in every], axis=-1)
+    return xp.reshape(rows, (*one.shape, len(every), len(every)))
 
 
 def laplacian(f: Partials, per_unit: Sequence[float]) -> Array:
     """Sum of the unmixed second derivatives, (..., C)."""
-    found = _second(f, [(k, k) for k in range(len(per_unit))], per_unit)
-    return sum(found[1:], start=found[0])
+    first, *others = _along(f, [(k, k) for k in range(len(per_unit))], per_unit)
+    return sum(others, start=first)
 
 
 def magnitude(gradient: Array) -> Array:
@@ -386,15 +381,10 @@ def magnitude(gradient: Array) -> Array:
     return xp.sqrt(xp.sum(xp.abs(gradient) ** 2, axis=-1))
 
 
-def _second(f: Partials, pairs: list[tuple[int, int]], per_unit: Sequence[float]) -> list[Array]:
-    """Second derivatives along pairs of axes, (..., C) each."""
-    parts = f([_unit(len(per_unit), *pair) for pair in pairs])
-    return [p * (per_unit[k] * per_unit[l]) for (k, l), p in zip(pairs, parts)]
-
-
-def _unit(d: int, *axes: int) -> Order:
-    """The multi-index that differentiates once along each of the given axes."""
-    return tuple(axes.count(k) for k in range(d))
+def _along(f: Partials, axes: Sequence[Order], per_unit: Sequence[float]) -> list[Array]:
+    """Derivatives (..., C), each once along all the axes of a tuple."""
+    parts = f([tuple(map(own.count, range(len(per_unit)))) for own in axes])
+    return [p * math.prod(per_unit[k] for k in own) for own, p in zip(axes, parts)]
 
 
 DERIVATIVES: dict[str, Callable[..., Array]] = {

@@ -13,7 +13,7 @@ from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, positions, run_of, sums_of
-from elmfield.partition import Partition, gather, gather_boxes, sample_index
+from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import InMemory, Samples, Slab, Source
 
 FIRST_MEANS_LEVEL = 6
@@ -117,10 +117,7 @@ class SampleBoxes:
         """
         if isinstance(self.source, InMemory):
             values = self._channels(self.source.array)
-            if len(regions) and np.all(np.diff(regions) > 0):
-                return self._standardise(gather_boxes(values, partition, regions, box, inside))
-            index = sample_index(partition, regions, box, values, inside)
-            return self._standardise(gather(values, index))
+            return self._standardise(gather_boxes(values, partition, regions, box, inside))
         starts = partition.boxes[0][regions]
         Y = np.empty((len(regions), math.prod(box), self.n_channels), self.like.dtype)
         if self.tiles is None:
@@ -154,10 +151,8 @@ class SampleBoxes:
 
         In a dtype that holds those of `kind`; a copy.
         """
-        found = self._read(x)
-        return (
-            copy_array(found) if self.tiles is None else found
-        )  # decoded into an array of its own
+        found = self._read(x)  # tiles are decoded into an array of its own
+        return copy_array(found) if self.tiles is None else found
 
     def gaps(self, slab: Slab) -> Array | None:
         """Which samples of a slab were missing, booleans (..., C or 1); None if none ever was."""

@@ -318,15 +318,9 @@ class Nodes:
     def rows(self, rows: Integers) -> "Nodes":
         """The places of some regions, and no others."""
         used, members = np.unique(self.of(rows), return_inverse=True)
-        counts = self.starts[rows + 1] - self.starts[rows]
-        return replace(
-            self,
-            positions=namespace(self.positions).take(
-                self.positions, move(used, self.positions), axis=0
-            ),
-            members=members.reshape(-1).astype(np.int64),
-            starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        )
+        starts = np.append(0, np.cumsum(np.diff(self.starts)[rows]))
+        places = take(self.positions, move(used, self.positions), axis=0)
+        return replace(self, positions=places, members=members.reshape(-1), starts=starts)
 
     def moved(self, like: Array) -> "Nodes":
         """The same in the library and on the device of `like`."""

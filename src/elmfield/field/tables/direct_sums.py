@@ -4,7 +4,6 @@ Every axis is cut into intervals on which its functions are polynomials, windows
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product as cartesian
@@ -15,7 +14,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
-from elmfield.field.blend.points import Order, arranged, dot
+from elmfield.field.blend.points import Order, arranged, dot, taken
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import BLOCK_POINTS
 
@@ -100,10 +99,11 @@ class Direct:
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
         F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
-        asks = list(_asks(second, cells[1]))
+        asks = second.by_cell(slice(None))
         C, dtype = self.blended.n_channels, F.dtype
         F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
         out = [np.empty((len(x), C), dtype) for _ in orders]
+        tables = second.pieces.coefficients.astype(dtype, copy=False)
         widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
         room = capacity(self.blended.like) // (8 * len(orders) * max(widths))
         step = max(1, min(room, DENSE_BLOCK_POINTS))
@@ -115,14 +115,12 @@ class Direct:
                 return
             at = x.take(mine, axis=0)
             (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(self.axes))
-            total = np.zeros((len(orders), C, len(mine)))
+            total = np.zeros((len(orders), C, len(mine)), dtype)
+            s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
-            G, begin = self._along_first(where, F), begin - begin[0]
-            for cell, intervals, piece in asks:
-                T, edges = (
-                    second.pieces.coefficients[piece],
-                    begin[intervals[0] : intervals[-1] + 2],
-                )
+            G, begin = self._along_first(where, F).astype(dtype, copy=False), begin - begin[0]
+            for cell, intervals, piece, _ in asks:
+                T, edges = tables[piece], begin[intervals.start : intervals.stop + 1]
                 low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
                     some = slice(low + a, low + b)
@@ -215,12 +213,8 @@ class Direct:
             both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
         low, high = both[: len(j)], both[len(j) :]
         seat = np.cumsum(two) - 1
-        parts = []
-        for corner, at in asks:
-            if corner[k]:
-                parts.append(high[seat if at is None else seat[at]])
-            else:
-                parts.append(low if at is None else low[at])
+        every = (slice(None) if at is None else at for _, at in asks)
+        parts = [high[seat[i]] if c[k] else low[i] for (c, _), i in zip(asks, every)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _regions(
@@ -231,7 +225,7 @@ class Direct:
         for corner, at in asks:
             cell: Array = 0
             for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
-                cell = cell * n + (own.upper if side else own.lower)[j if at is None else j[at]]
+                cell = cell * n + (own.upper if side else own.lower)[taken(j, at)]
             cells.append(cell)
         return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
 
@@ -290,23 +284,12 @@ def _in_turn(
     P = own.pieces.powers(s, order)
     if order and own.per_step is not None:
         P *= own.per_step[j] ** order
-    out, a = np.empty((len(s), tables.shape[2])), 0
+    out, a = np.empty((len(s), tables.shape[2]), s.dtype), 0
     for table, b in zip(tables, ends.tolist()):
         if a < b:
             np.matmul(P[:, a:b].T, table, out=out[a:b])
         a = b
     return out
-
-
-def _asks(own: Intervals, n_cells: int) -> Iterator[tuple[int, Integers, Integers]]:
-    """Cells of an axis, runs of intervals they contribute on, and which piece they have there."""
-    for cell in range(n_cells):
-        low, up = own.lower == cell, (own.upper == cell) & (own.piece[:, 1] >= 0)
-        every = np.flatnonzero(low | up)
-        piece = np.where(low, own.piece[:, 0], own.piece[:, 1])[every]
-        cuts = np.flatnonzero(np.diff(every) != 1) + 1
-        for intervals, pieces in zip(np.split(every, cuts), np.split(piece, cuts)):
-            yield cell, intervals, pieces
 
 
 def _asked(two: list[Bools], corner: Order) -> Integers | None:

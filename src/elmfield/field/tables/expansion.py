@@ -235,21 +235,12 @@ class Expansion:
             out[:, terms:, ...] = 0
         row = {int(c): i for i, c in enumerate(cells)}
         for s in self._stacks(k, part, X):
-            G, first = s.count, row[s.cell]
-            x = X[:, first : first + G, :, :]
-            there = out[:, :terms, s.start : s.start + G * s.stride, ...]
-            there = xp.reshape(there, (before, terms, G, s.stride, *out.shape[3:]))
-            there = there[:, :, :, : s.size, ...]  # a view of `out`
-            if last:
-                y = x[..., 0] @ xp.reshape(s.terms[:, :terms, :], (s.terms.shape[0], -1))
-                y = xp.reshape(y, (before, G, terms, s.size))
-            else:
-                y = xp.reshape(s.terms[:terms, ...], (-1, s.terms.shape[2])) @ x
-                y = xp.reshape(y, (before, G, terms, s.size, after))
-            if s.adds:
-                there += xp.swapaxes(y, 1, 2)
-            else:
-                there[...] = xp.swapaxes(y, 1, 2)
+            x, W = X[:, row[s.cell], :, :], xp.reshape(s.terms[:terms, ...], (-1, X.shape[2]))
+            y = x[..., 0] @ W.T if last else W @ x
+            y = xp.reshape(y, (before, terms, -1) if last else (before, terms, -1, after))
+            there = out[:, :terms, s.where, ...]
+            there[:, :, : s.shared, ...] += y[:, :, : s.shared, ...]
+            there[:, :, s.shared :, ...] = y[:, :, s.shared :, ...]
 
     def _beyond(self, job: "_Job", a: int, order: int) -> float:
         """The most that terms left out add to a derivative, of this order by the last axis."""
@@ -257,18 +248,15 @@ class Expansion:
         part = job.parts[k]
         cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
         row = {int(c): i for i, c in enumerate(cells)}
-        total: Array = None
-        for terms, sizes in job.before.items():
-            size = sizes[a]
-            xp = namespace(size)
-            if total is None:
-                shape = (size.shape[0], part.stop - part.start)
-                total = xp.zeros(shape, dtype=size.dtype, device=device(size))
-            for s in self._stacks(k, part, size):
-                G, first = s.count, row[s.cell]
-                there = total[:, s.start : s.start + G * s.stride]
-                there = xp.reshape(there, (total.shape[0], G, s.stride))[..., : s.size]
-                there += size[:, first : first + G, :] @ s.after[order, min(terms, self.n_terms)]
+        xp = namespace(job.out)
+        kept = move(np.minimum(list(job.before), self.n_terms), job.out)
+        size = xp.concat([sizes[a] for sizes in job.before.values()], axis=-1)
+        shape = (size.shape[0], part.stop - part.start)
+        total = xp.zeros(shape, dtype=size.dtype, device=device(size))
+        for s in self._stacks(k, part, size):
+            after = xp.take(s.after[order, ...], kept, axis=0)
+            after = xp.reshape(after, (size.shape[2], -1))
+            total[:, s.where] += size[:, row[s.cell], :] @ after
         by_channel = to_numpy(xp.max(xp.reshape(total, (C, -1)), axis=-1))
         return float((by_channel * self.scale).max())
 
@@ -278,62 +266,48 @@ class Expansion:
         if key in self._kept:
             return self._kept[key]
         own, found = self.axes[k], []
-        for side, who in enumerate((own.lower, own.upper)):
-            active = np.flatnonzero(own.piece[part, side] >= 0) + part.start
-            breaks = (np.diff(who[active]) != 0) | (np.diff(active) != 1)
-            alone = [s for s in np.split(active, np.flatnonzero(breaks) + 1) if len(s)]
-            for some in _alike(alone, who, own.piece[:, side], part.stop, k > 0):
-                first = some[0]
-                W = np.zeros((len(first), self.n_terms, own.rows.shape[2]))
-                W[:, : own.rows.shape[1]] = own.rows[own.piece[first, side]]
-                turn = (2, 1, 0) if k == len(self.axes) - 1 else (1, 0, 2)
-                after = self._after(W) if k == len(self.axes) - 1 else np.zeros(0)
-                W = np.ascontiguousarray(W.transpose(turn))
-                stride = int(some[1][0] - first[0]) if len(some) > 1 else len(first)
-                start, cell = int(first[0]) - part.start, int(who[first[0]])
-                own_terms = move(W, like), move(after, like)
-                found.append(
-                    Stack(cell, len(some), start, stride, len(first), side > 0, *own_terms)
-                )
+        for cell, where, pieces, shared in own.by_cell(part):
+            W = np.zeros((self.n_terms, len(pieces), own.rows.shape[2]))
+            W[: own.rows.shape[1]] = own.rows[pieces].transpose(1, 0, 2)
+            after = self._after(W) if k == len(self.axes) - 1 else np.zeros(0)
+            both = move(W, like), move(after, like)
+            found.append(Stack(cell, where, shared, *both))
         if k:  # the first axis goes by only once
             self._kept[key] = found
         return found
 
     def _after(self, W: Floats) -> Floats:
-        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (j, K, q)."""
+        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (K, j, q)."""
         t = np.arange(float(self.n_terms))
-        found = np.zeros((ORDERS, self.n_terms + 1, W.shape[2], W.shape[0]))
-        for i in range(ORDERS):
-            size = np.abs(W) * _rise(i, t, self.axes[-1])[:, None]
-            found[i, :-1] = np.cumsum(size[:, ::-1], axis=1)[:, ::-1].transpose(1, 2, 0)
+        rises = np.stack([_rise(i, t, self.axes[-1]) for i in range(ORDERS)])
+        sizes = rises[:, :, None, None] * np.abs(W).transpose(0, 2, 1)
+        found = np.zeros((ORDERS, self.n_terms + 1, *sizes.shape[2:]))
+        for i in reversed(range(self.n_terms)):
+            np.add(found[:, i + 1], sizes[:, i], out=found[:, i])
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Cells that follow each other along an axis and are alike: one product serves them all.
+    """Intervals of an axis on which one cell contributes: one product serves them all.
 
     Parameters
     ----------
-    cell, count : int
-        The first of them, and how many there are.
-    start, stride, size : int
-        The first interval of the first cell, how many intervals farther the next one begins, and
-        how many each has.
-    adds : bool
-        Whether others contribute on these intervals that are in a stack before.
-    terms : array, shape (K, size, q), or (q, K, size) on the last axis
+    cell : int
+        The cell.
+    where : slice
+        The intervals.
+    shared : int
+        On how many of these, the first, another cell contributes that is in a stack before.
+    terms : array, shape (K, size, q)
         Terms of the functions: any number of the first of them is one matrix.
     after : array, shape (order, K + 1, q, size), of the last axis
         Sums of the sizes of all terms from each on; of their derivatives.
     """
 
     cell: int
-    count: int
-    start: int
-    stride: int
-    size: int
-    adds: bool
+    where: slice
+    shared: int
     terms: Array
     after: Array
 
@@ -379,32 +353,6 @@ def _rise(order: int, t: Floats, axis: Intervals) -> Floats:
     """
     size = (np.ones_like(t), t**2, t**2 * np.abs(t**2 - 1) / 3)[order]
     return np.asarray(size * (2.0 * axis.per_unit) ** order)
-
-
-def _alike(
-    every: list[Integers], who: Integers, piece: Integers, end: int, follow: bool
-) -> Iterator[list[Integers]]:
-    """Intervals of cells, joined where the next cell is the same a stride on; or none `follow`."""
-    group: list[Integers] = []
-    for some in every:
-        if group:
-            last, stride = group[-1], int(some[0] - group[-1][0])
-            joins = (
-                follow
-                and len(some) == len(last)
-                and who[some[0]] == who[last[0]] + 1
-                and (len(group) == 1 or stride == last[0] - group[-2][0])
-                and stride >= len(some)
-                and some[0] + stride <= end
-                and np.array_equal(piece[some], piece[last])
-            )
-            if joins:
-                group.append(some)
-                continue
-            yield group
-        group = [some]
-    if group:
-        yield group
 
 
 def _sizes(own: Intervals) -> Floats:

@@ -90,6 +90,26 @@ class Intervals:
         first, last = np.append(0, ends), np.append(ends, self.count)
         return [(slice(int(i), int(j)), int(self.lower[i])) for i, j in zip(first, last)]
 
+    def by_cell(self, part: slice) -> list[tuple[int, slice, Integers, int]]:
+        """Cells, the runs of intervals of a part they contribute on, and which piece they have.
+
+        Last how many of these, the first ones, they share with a cell of a run before.
+        """
+        lower, upper, piece = (a[part] for a in (self.lower, self.upper, self.piece))
+        two = np.flatnonzero(piece[:, 1] >= 0)
+        at, cell = np.append(np.arange(len(lower)), two), np.append(lower, upper[two])
+        order, pieces = np.lexsort((at, cell)), np.append(piece[:, 0], piece[two, 1])
+        at, cell, pieces, shared = at[order], cell[order], pieces[order], order >= len(lower)
+        late = shared & (lower[at] > cell)  # across the end of a ring
+        cuts = (np.diff(cell) != 0) | (np.diff(at) != 1) | (np.diff(late) != 0)
+        first, n = np.flatnonzero(np.append(True, cuts)).tolist(), len(at)
+        where = [(i, j, int(at[i])) for i, j in zip(first, [*first[1:], n])]
+        found = [
+            (int(cell[i]), slice(a, a + j - i), pieces[i:j], int(shared[i:j].sum()))
+            for i, j, a in where
+        ]
+        return sorted(found, key=lambda run: run[3] == len(run[2]))
+
 
 def intervals_of(model: "Model") -> tuple[Intervals, ...] | None:
     """The windowed functions of every axis of a field; None where these are no polynomials.

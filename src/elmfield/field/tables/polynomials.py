@@ -7,7 +7,7 @@ from, and how close they are to anything, is the business of `tables`.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product as cartesian
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -80,11 +80,6 @@ class Polynomials:
         """Memory of the coefficients."""
         return backend.n_bytes(self.coefficients)
 
-    @property
-    def places(self) -> dict[Order, int]:
-        """Where the term of each power stands."""
-        return places_of(len(self.counts), self.degree)
-
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
         if not is_numpy(x):
@@ -155,8 +150,10 @@ class Polynomials:
             cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
             s = [c.astype(dtype, copy=False) for c in s]
             for c in range(C):
-                terms = _Gathered(self.coefficients[c], cell)
-                found = horner(terms, s, orders, self.degree, self.places)
+                rows = self.coefficients[c]
+                # "clip" looks no cell up twice: they are inside already.
+                term = partial(lambda rows, i: rows[i].take(cell, mode="clip"), rows)
+                found = horner(term, s, orders, self.degree, step_in_place)
                 for a, values, into in zip(orders, found, out):
                     if any(a):
                         values *= self.stretch(a, cell)
@@ -172,15 +169,8 @@ class Polynomials:
         key = np.empty(len(x), np.uint16)
         for i, j in runs(len(x), BLOCK_POINTS):
             np.right_shift(self._cells(x[i:j])[0], shift, out=key[i:j], casting="unsafe")
-        steps = np.abs(np.diff(key[:: max(1, len(x) // 4096)].astype(np.int64)))
-        near = (
-            np.abs(np.diff(key[: min(len(x), 8192)].astype(np.int64))).mean() if len(x) > 1 else 0
-        )
-        bound = max(1, total >> shift)
-        if near < bound / 64 or not steps.any():
-            return None
-        order: Integers = backend.sort_order(key, bound)
-        return order
+        bound, steps = max(1, total >> shift), np.abs(np.diff(key[:8192].astype(np.int64)))
+        return None if steps.mean() < bound / 64 else backend.sort_order(key, bound)
 
     # --- other libraries -----------------------------------------------------------------------
 
@@ -193,57 +183,70 @@ class Polynomials:
             j = xp.clip(xp.floor(at), 0, J - 1)
             s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
             cell = cell * J + xp.astype(j, xp.int64)
-        terms = Taken(xp.take(self.coefficients, cell, axis=0))
-        found = horner(terms, s, orders, self.degree, self.places)
+        rows = xp.take(self.coefficients, cell, axis=0)
+        found = horner(lambda i: rows[:, i, :], s, orders, self.degree)
         for n, a in enumerate(orders):
-            by = self.stretch(a, cell) if any(a) else 1.0
-            found[n] = found[n] * (
-                by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
-            )
+            by = self.stretch(a, cell)
+            by = by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
+            found[n] = found[n] * by if any(a) else found[n]
         return found
 
 
+Term = Callable[[int], Array]
+"""The coefficients of a term at all points, by its number."""
+
+Step = Callable[[Array, Array, Array, int], Array]
+"""A step of Horner's rule: ``total s + factor part``, where `part` stays; no `total` is 0."""
+
+
+def step(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
+    """A step in a library that keeps its own memory."""
+    part = part if factor == 1 else part * factor
+    return part if total is None else total * s + part
+
+
+def step_in_place(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
+    """A step that writes over `total`."""
+    if total is None:
+        return part * factor
+    total *= s
+    total += part if factor == 1 else part * factor
+    return total
+
+
 def horner(
-    terms: "_Gathered | Taken",
-    s: list[Array],
-    orders: list[Order],
-    degree: int,
-    places: dict[Order, int],
+    term: Term, s: list[Array], orders: list[Order], degree: int, step: Step = step
 ) -> list[Array]:
     """Derivatives by s of some orders, from the highest powers down, each term looked up once.
 
     Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
     """
     d = len(s)
-    highest = [_highest(orders, k) for k in range(d)]
+    highest, place = [_highest(orders, k) for k in range(d)], n_terms(d, degree)
 
-    def along(k: int, prefix: Order, degree: int) -> Sums:
-        """Derivatives by axis k and those after it, of the terms that begin with a prefix."""
+    def along(k: int, degree: int) -> Sums:
+        """Derivatives by axis k and those after it; terms come from the last to the first."""
+        nonlocal place
         sums: Sums = {}
         for t in range(degree, -1, -1):
-            own = (*prefix, t)
-            below = None if k == d - 1 else along(k + 1, own, degree - t)
+            below = None if k == d - 1 else along(k + 1, degree - t)
             for rest, m in highest[k]:
                 for i in range(m, 0, -1):
                     lower = sums.get((i - 1, *rest))
                     if lower is not None:
                         a = (i, *rest)
-                        sums[a] = terms.joined(sums.get(a), lower, s[k], i)
+                        sums[a] = step(sums.get(a), lower, s[k], i)
                 a = (0, *rest)
                 if below is None:
-                    sums[a] = terms.added(sums.get(a), places[own], s[k])
+                    place -= 1
+                    c = term(place)
+                    sums[a] = c if a not in sums else step(sums[a], c, s[k], 1)
                 elif rest in below:
-                    sums[a] = terms.joined(sums.get(a), below[rest], s[k])
+                    sums[a] = step(sums.get(a), below[rest], s[k], 1)
         return sums
 
-    found = along(0, (), degree)
-    return [found[a] if a in found else terms.zeros(s[0]) for a in orders]
-
-
-@lru_cache(maxsize=64)
-def places_of(d: int, degree: int) -> dict[Order, int]:
-    """Where each of `exponents` stands."""
-    return {t: i for i, t in enumerate(exponents(d, degree))}
+    found = along(0, degree)
+    return [found[a] if a in found else 0 * term(0) for a in orders]
 
 
 def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
@@ -252,51 +255,6 @@ def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
     for a in orders:
         found[a[k + 1 :]] = max(found.get(a[k + 1 :], 0), a[k])
     return list(found.items())
-
-
-class _Gathered:
-    """Terms of the points of a block, gathered one by one."""
-
-    def __init__(self, coefficients: Floats, cell: Integers) -> None:
-        self.coefficients, self.cell = coefficients, cell
-
-    def added(self, total: Floats | None, i: int, s: Floats) -> Floats:
-        """``total s + c_i``; the first term is the sum itself."""
-        # "clip" looks no cell up twice: they are inside already.
-        term = self.coefficients[i].take(self.cell, mode="clip")
-        return term if total is None else self.joined(total, term, s)
-
-    def joined(self, total: Floats | None, part: Floats, s: Floats, factor: int = 1) -> Floats:
-        """``total s + factor part``, where `part` stays what it is."""
-        if total is None:
-            return part * factor
-        total *= s
-        total += part if factor == 1 else part * factor
-        return total
-
-    def zeros(self, s: Floats) -> Floats:
-        """Nothing, at every point."""
-        return np.zeros(len(s), self.coefficients.dtype)
-
-
-class Taken:
-    """Terms of points, (n, T, C), in a library that keeps its own memory."""
-
-    def __init__(self, rows: Array) -> None:
-        self.rows = rows
-
-    def added(self, total: Array | None, i: int, s: Array) -> Array:
-        """``total s + c_i``, (n, C)."""
-        return self.joined(total, self.rows[:, i, :], s)
-
-    def joined(self, total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
-        """``total s + factor part``."""
-        part = part if factor == 1 else part * factor
-        return part if total is None else total * s + part
-
-    def zeros(self, s: Array) -> Array:
-        """Nothing, at every point."""
-        return namespace(s).zeros_like(self.rows[:, 0, :])
 
 
 def _powers(s: Floats, degree: int, order: int) -> Floats:
@@ -363,7 +321,8 @@ def jax_function(table: "Table") -> Callable[[Array], Array]:
             # The distance from the cell's own beginning is exact: one from the first cell's is not.
             s.append((2 * m * (x - (low + j / m)) - 1).astype(rows.dtype)[:, None])
             cell = cell * J + j
-        (values,) = horner(Taken(rows[cell]), s, [(0,) * len(s)], own.degree, own.places)
+        taken = rows[cell]
+        (values,) = horner(lambda i: taken[:, i], s, [(0,) * len(s)], own.degree)
         values = values * scale + offset
         if model.is_complex:
             half = values.shape[-1] // 2

@@ -331,24 +331,12 @@ def _looked_at(expansion: Expansion, full: int, allowed: float, order: int) -> t
     """
     n, d = len(expansion.runs), len(expansion.axes)
     only = np.unique(np.asarray([0, n // 2, n - 1]))
-    degrees = list(range(full + 1))
-    worst = np.zeros((order + 1, len(degrees)))
-    for _, block, _ in expansion.blocks(full, full, order, only, few=True):
-        worst = np.maximum(worst, dropped(expansion, block, full, degrees, order))
-    enough = np.all(worst <= TERMS_SHARE**2 * allowed, axis=0)
+    some = [block for _, block, _ in expansion.blocks(full, full, order, only, few=True)]
+    every = [dropped(expansion, block, full, list(range(full + 1)), order) for block in some]
+    enough = np.all(np.max(every, axis=0) <= TERMS_SHARE**2 * allowed, axis=0)
     degree = int(np.argmax(enough))  # all of them are, at least
-    while True:
-        near = expansion.near(degree, full)
-        some, left = [], np.zeros(order + 1)
-        for _, block, beyond in expansion.blocks(near, full, order, only, few=True):
-            own = dropped(expansion, block, near, [degree], order)[:, 0]
-            left = np.maximum(left, own + beyond)
-            some.append(block)
-        if degree == full or np.all(left <= TERMS_SHARE**2 * allowed):
-            break
-        degree += 1
-    made = [(b, in_powers(b, d, degree, near)) for b in some[:4]]
-    return degree, np.max([rounded(expansion, *both, degree, near) for both in made], axis=0)
+    made = [(b, in_powers(b, d, degree, full)) for b in some[:4]]
+    return degree, np.max([rounded(expansion, *both, degree, full) for both in made], axis=0)
 
 
 def _rounding(model: "Model", lost: Floats, dtype: DType) -> Floats:

@@ -84,7 +84,7 @@ class Pieces:
     def powers(self, s: Floats, order: int = 0) -> Floats:
         """The powers of s, shape (p, ...), or their derivative along u of the given order."""
         p = self.coefficients.shape[1]
-        P = np.empty((p, *s.shape))
+        P = np.empty((p, *s.shape), s.dtype)
         P[0] = 1
         m, power = 1, s
         while m < p:  # s^(m + k) = s^m s^k: a few long products
