@@ -138,6 +138,13 @@ def positive(name: str, v: object) -> float:
     return float(v)
 
 
+def share(name: str, v: object) -> float:
+    """`v` as a float, if it is a part of a whole: from 0 to 1."""
+    if not is_number(v) or not 0 <= v <= 1:
+        raise wrong(name, "be a number from 0 to 1", v)
+    return float(v)
+
+
 def per_axis(name: str, value: float | Sequence[float], d: int) -> tuple[float, ...]:
     """`value` once per axis: a number is repeated, a sequence must have `d` entries."""
     given: Any = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
