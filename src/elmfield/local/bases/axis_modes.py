@@ -210,7 +210,7 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
     if free is not None:
         E[np.flatnonzero(E == 0)[free:]] = np.inf
     halves = _halves(n, make, (E == 0).tobytes(), np.isinf(E).tobytes(), means)
-    return replace(_factored(A, E, halves, layer, order), means=means)
+    return _factored(A, E, halves, layer, order, means)
 
 
 # What does not depend on the order is made once for axes that differ in nothing else.
@@ -286,7 +286,9 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
     return lines, onto
 
 
-def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float) -> AxisModes:
+def _factored(
+    A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float, means: bool
+) -> AxisModes:
     """Modes of an axis; their functions are made when needed.
 
     Notes
@@ -305,19 +307,14 @@ def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: fl
         V, root, _ = np.linalg.svd(B, full_matrices=False)
         V = np.linalg.qr(V * B.any(axis=2, keepdims=True))[0]  # nothing of rows that are only zeros
         keep, gammas = root > n * eps * root[:, :1], root**2
-    gamma, U = gammas[keep], _columns(halves.rest.mT @ V, keep)
+    gamma, U = gammas[keep], np.moveaxis(halves.rest.mT @ V, 1, 0)[:, keep]
     turn = np.argsort(-gamma, kind="stable")  # from large to small
     sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
     modes = np.empty((n, q + len(gamma)))
     modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
     level = np.full(q, gamma.max(initial=0) or 1.0)
     functions = partial(_mixed, A, E, halves, V, keep, sign, turn, layer)
-    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q)
-
-
-def _columns(both: Floats, keep: Any) -> Floats:
-    """Those columns of two matrices, (2, m, h), that are kept, booleans (2, h); side by side."""
-    return np.moveaxis(both, 1, 0)[:, keep]
+    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q, means)
 
 
 def _mixed(
