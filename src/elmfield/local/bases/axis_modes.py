@@ -274,16 +274,17 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
     A column that the earlier ones span on the samples gives none. Each is orthogonalised twice, so
     that it stays even or odd, and is positive first.
     """
-    lines, onto = np.zeros((len(X), 0)), np.zeros((X.shape[1], 0))
-    for k, x in enumerate(X.T):
-        line, weights = x, np.eye(X.shape[1])[k]
+    lines, onto, q = np.zeros(X.shape), np.zeros((X.shape[1],) * 2), 0
+    least = 1e-10 * np.linalg.norm(X)
+    for line, weights in zip(X.T, np.eye(X.shape[1])):
         for _ in range(2):
             c = lines.T @ line
             line, weights = line - lines @ c, weights - onto @ c
-        size = np.linalg.norm(line) * (-1 if line[0] < 0 else 1)
-        if abs(size) > 1e-10 * np.linalg.norm(X):
-            lines, onto = np.c_[lines, line / size], np.c_[onto, weights / size]
-    return lines, onto
+        size = math.sqrt(line @ line) * (-1 if line[0] < 0 else 1)
+        if abs(size) > least:
+            lines[:, q], onto[:, q] = line / size, weights / size
+            q += 1
+    return lines[:, :q], onto[:, :q]
 
 
 def _factored(
