@@ -15,7 +15,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, move, requires_grad, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, cell_features
+from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, sample_features
 from elmfield.local.model import AxisFunctions
 
 STIFF_ORDER = 2.0
@@ -220,7 +220,7 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
 def _on_samples(n: int, make: MakeLayer, means: bool) -> tuple[AxisLayer, Floats]:
     """The layer of n samples, and its features on them, (n, width), or their means."""
     layer = make(n)
-    return layer, cell_features(layer, n) if means else layer(np.arange(n) - (n - 1) / 2)
+    return layer, sample_features(layer, n, means)
 
 
 class _Halves(NamedTuple):
@@ -274,7 +274,7 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
     A column that the earlier ones span on the samples gives none. Each is orthogonalised twice, so
     that it stays even or odd, and is positive first.
     """
-    lines, onto, q = np.zeros(X.shape), np.zeros((X.shape[1],) * 2), 0
+    lines, onto = np.zeros((len(X), 0)), np.zeros((X.shape[1], 0))
     least = 1e-10 * np.linalg.norm(X)
     for line, weights in zip(X.T, np.eye(X.shape[1])):
         for _ in range(2):
@@ -282,9 +282,9 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
             line, weights = line - lines @ c, weights - onto @ c
         size = math.sqrt(line @ line) * (-1 if line[0] < 0 else 1)
         if abs(size) > least:
-            lines[:, q], onto[:, q] = line / size, weights / size
-            q += 1
-    return lines[:, :q], onto[:, :q]
+            lines = np.column_stack([lines, line / size])
+            onto = np.column_stack([onto, weights / size])
+    return lines, onto
 
 
 def _factored(

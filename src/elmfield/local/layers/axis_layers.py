@@ -131,8 +131,10 @@ class Pieces:
         return rows.reshape(-1, r).take(back, axis=0, mode="clip")
 
 
-def cell_features(layer: "AxisLayer", n: int) -> Floats:
-    """Means of a layer's features over the cells, one unit wide, around n samples; (n, width)."""
+def sample_features(layer: "AxisLayer", n: int, means: bool = False) -> Floats:
+    """A layer's features on n samples, (n, width), or their means over cells one unit wide."""
+    if not means:
+        return np.asarray(layer(np.arange(n) - (n - 1) / 2))
     s, w = np.polynomial.legendre.leggauss(16)
     u = np.arange(n)[:, None] - (n - 1) / 2 + s / 2
     return np.asarray(np.einsum("g,ngf->nf", w / 2, layer(u)))
