@@ -362,7 +362,7 @@ class Samples:
 
     # What a file keeps.
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """The dtype that holds `raw` exactly: the caller's where that is one of a file's."""
         if self.is_exact and self.dtype in EXACT:

@@ -209,6 +209,17 @@ def places_looked_at(monkeypatch):
     return made
 
 
+@pytest.mark.parametrize("least", [-0.1, 1.5, np.nan, "half"])
+def test_coverage_is_a_part_of_a_cell(least):
+    field = ef.fit(np.add.outer(np.arange(8.0), np.arange(9.0)))
+    boxes = [[[1.0, 1.0], [1.0, 4.0], [4.0, 4.0], [4.0, 1.0]]]
+    assert ef.polygon_means(field)(boxes, min_coverage=0)[1] == pytest.approx(1)
+    with pytest.raises(ValueError, match=r"min_coverage.*from 0 to 1"):
+        ef.polygon_means(field)(boxes, min_coverage=least)
+    with pytest.raises(ValueError, match=r"min_coverage.*from 0 to 1"):
+        ef.regrid(field, grid=(4, 4), mean=True, min_coverage=least)
+
+
 def test_weights_are_kept_for_the_next_field_on_the_grid(monkeypatch):
     rng, made = np.random.default_rng(5), places_looked_at(monkeypatch)
     cells = quads(*warped(rng, 6, 7, (1.0, 1.0), (17.0, 12.0)))

@@ -55,8 +55,9 @@ def is_labelled(x: object) -> bool:
 
     Members are looked up, not asked: the values of a Dask array would be computed.
     """
-    absent = object()
-    members = ("dims", "coords", "values")
+    absent, members = object(), ("dims", "coords", "values")
+    if is_numpy(x) or is_torch(x):  # which are asked with every fit
+        return False
     return all(getattr_static(x, member, absent) is not absent for member in members)
 
 

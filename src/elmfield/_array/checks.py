@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 def is_number(v: object) -> TypeGuard[float]:
     """Whether `v` is a real number that float64 holds, Python's or NumPy's, and not a boolean."""
+    if type(v) is float:  # what is asked most, fastest
+        return math.isfinite(v)
     # NumPy counts its lengths of time among the integers.
     if isinstance(v, (bool, np.bool, np.timedelta64)) or not isinstance(v, Real):
         return False
@@ -135,6 +137,13 @@ def positive(name: str, v: object) -> float:
     """`v` as a float, if it is a finite number above 0."""
     if not is_number(v) or v <= 0:
         raise wrong(name, "be a positive number", v)
+    return float(v)
+
+
+def share(name: str, v: object) -> float:
+    """`v` as a float, if it is a part of a whole: from 0 to 1."""
+    if not is_number(v) or not 0 <= v <= 1:
+        raise wrong(name, "be a number from 0 to 1", v)
     return float(v)
 
 

@@ -211,7 +211,8 @@ class Curvilinear(Field):
 
     Points, polygons and `interp` go by these coordinates, with NaN off the mesh; a `gradient`,
     (..., 2) or (..., C, 2), is northward and eastward, per metre, or along y and x of a map.
-    `samples`, `grid`, `resize`, `crop` and files are those of the field on numbers of samples.
+    `samples`, `grid`, `resize`, `crop`, `integral`, `tabulate` and files are those of the field on
+    numbers of samples.
 
     Parameters
     ----------

@@ -149,9 +149,9 @@ class Encoder:
     def partition(self) -> Partition:
         """The caller's partition, or that of the settings, once they are resolved."""
         if self._cut is None:
-            settings = self.settings if self._resolved is None else self._resolved
-            cut = settings.partition(self.domain.shape, self.domain.periodic)
-            cut = replace(cut, spacings=self.domain.spacings)
+            settings, domain = self._resolved or self.settings, self.domain
+            cut = settings.partition(domain.shape, domain.periodic)
+            cut = replace(cut, spacings=domain.spacings) if any(domain.spacings) else cut
             if self._resolved is None:
                 return cut
             self._cut = cut
@@ -233,7 +233,7 @@ class Encoder:
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
             gaps=None if present is None else gaps_of(present, samples.is_complex),
-            settings=with_levels(settings, levels) if levels else settings,
+            settings=with_levels(settings, levels),
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
         )
@@ -325,8 +325,9 @@ class Encoder:
         progress : callable or bool
             As for `elmfield.fit`.
         """
-        frames, mask = unmasked(frames, mask, self.channel_axis, len(self.shape))
-        xp, d = namespace(frames), len(self.shape)
+        d, k = len(self.shape), self.channel_axis
+        frames, mask = unmasked(frames, mask, k, d)
+        xp = namespace(frames)
         lead = tuple(frames.shape[: max(0, frames.ndim - d)])
         if len(lead) > 1 and tuple(frames.shape[-d:]) == self.shape and 0 not in lead:
             flat = xp.reshape(frames, (-1, *self.shape))
@@ -343,8 +344,15 @@ class Encoder:
             )
         is_complex = xp.isdtype(frames.dtype, "complex floating")
         if not self.settings.is_linear or mask is not None or is_complex:
-            return self._one_by_one(frames, mask, progress)
-        k = self.channel_axis
+            T, masks = frames.shape[0], entries(mask) or ()
+            if mask is None:
+                masks = (None,) * T
+            elif is_array(mask) and mask.ndim > 0:
+                masks = tuple(mask[t, ...] for t in range(mask.shape[0]))
+            if len(masks) != T:
+                got = len(masks)
+                raise ValueError(f"`mask` must have one part for each of {T} arrays; got {got}.")
+            return [self(frames[t, ...], mask=masks[t], progress=progress) for t in range(T)]
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
         T, C = last.shape[0], last.shape[-1]
         joined = xp.reshape(xp.moveaxis(last, 0, -2), (*last.shape[1:-1], T * C))
@@ -356,17 +364,6 @@ class Encoder:
             Field(every.channels(own, channel_axis=k, data_range=range_of(joined[..., own])))
             for own in each
         ]
-
-    def _one_by_one(self, frames: Array, mask: Array, progress: Progress | bool) -> list[Field]:
-        """Fields of frames that cannot be fitted as channels of one array."""
-        T = frames.shape[0]
-        if mask is None:
-            return [self(frames[t, ...], progress=progress) for t in range(T)]
-        is_one = is_array(mask) and mask.ndim > 0
-        parts = [mask[t, ...] for t in range(mask.shape[0])] if is_one else entries(mask) or ()
-        if len(parts) != T:
-            raise ValueError(f"`mask` must have one part for each of {T} arrays; got {len(parts)}.")
-        return [self(frames[t, ...], mask=m, progress=progress) for t, m in enumerate(parts)]
 
     def _unlabelled(self, values: Array) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do."""

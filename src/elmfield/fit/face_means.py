@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from elmfield._array.checks import numbers
+from elmfield._array.checks import numbers, share
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import polygon_areas, unit_vectors
@@ -48,6 +48,7 @@ class FaceField(Field):
         self, polygons: Array, *, missing: Missing = None, min_coverage: float = 0.5
     ) -> tuple[Array, Floats]:
         """Means over polygons (..., v, 2), and what part of each the faces cover."""
+        share("min_coverage", min_coverage)
         given = numbers("polygons", polygons)
         targets = self._vectors(given.reshape(-1, *given.shape[-2:]))
         known = np.isfinite(self.at_faces)

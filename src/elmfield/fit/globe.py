@@ -82,18 +82,14 @@ def _components(field: Field, wanted: Sequence[int | str] | None) -> tuple[int, 
     if wanted is None:
         return (0, 1) if n == 2 else None
     labels = [str(v) for v in field.labels.channels.labels]
-    found = []
-    for c in entries(wanted) or ():
-        k = labels.index(c) if isinstance(c, str) and c in labels else c
-        if not is_integer(k) or not 0 <= k < n:
-            raise ValueError(
-                f"`components` must be two of the field's {field.model.n_channels} channels, by "
-                f"number or by name {labels}; got {wanted!r}."
-            )
-        found.append(int(k))
-    if len(found) != 2:
-        raise ValueError(f"`components` must be two, eastward and northward; got {wanted!r}.")
-    return found[0], found[1]
+    given = entries(wanted) or ()
+    found = [labels.index(c) if isinstance(c, str) and c in labels else c for c in given]
+    if len(found) != 2 or not all(is_integer(k) and 0 <= k < n for k in found):
+        raise ValueError(
+            f"`components` must be two of the field's {field.model.n_channels} channels, eastward "
+            f"and northward, by number or by name {labels}; got {wanted!r}."
+        )
+    return int(found[0]), int(found[1])
 
 
 def _cap(field: Field, frame: SphereFrame, pole: float) -> Cap | None:

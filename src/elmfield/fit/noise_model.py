@@ -14,7 +14,7 @@ from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.gap_boxes import wide_axes
-from elmfield.fit.gaps.levels import PlaneSums, Spacings, box_index, take_boxes
+from elmfield.fit.gaps.levels import SamplePlane, Spacings, box_index, take_boxes
 from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
 from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
 from elmfield.local.bases import product_modes
@@ -287,7 +287,7 @@ def plane_through(
     Level along periodic axes, and along directions in which the present samples are too close to
     each other to determine a slope.
     """
-    sums = PlaneSums.of(y.shape[:-1], periodic, spacings)
+    plane = SamplePlane.over(y.shape[:-1], periodic, spacings)
     every = [np.arange(n) for n in y.shape[:-1]]
     here = namespace(y).ones_like(y) if present is None else present
-    return sums.plane(sums.of_part(y, here, every)).at(every)
+    return plane.nearest(plane.sums(y, here, every)).at(every)

@@ -174,8 +174,9 @@ def fit(
             "memory; fit(..., out='name.elm.zarr') works on it block by block.",
             stacklevel=2,
         )
-    is_map, fold = given.labels.horizontal(tuple(given.places)) is None, None
-    if given.places and not is_map and given.dims[-1] in given.periods and mask is None:
+    places, fold = tuple(given.places), None
+    is_map = not places or given.labels.horizontal(places) is None
+    if not is_map and given.dims[-1] in given.periods and mask is None:
         fold = fold_of(*given.places.values())
     if fold is not None:
         whole = fold.beyond(np.asarray(given.values), *given.array_axes[-2:])
@@ -183,7 +184,8 @@ def fit(
     array, mask = unmasked(given.values, mask, given.channel_axis, None)
     if device is not None:
         array = to_device(array, device)
-    encode = encoder_for(replace(given, values=array), settings, partition)
+    given = given if array is given.values else replace(given, values=array)
+    encode = encoder_for(given, settings, partition)
     with limit:
         field = encode(array, mask=mask, missing=way, progress=tell)
     about, k = given.labels.of_field(field.labels), field.model.channel_axis
@@ -295,7 +297,9 @@ def settle_samples(
                 f"samples='means' is for smooth() and oriented() on their own cells; got {why}. "
                 "Use samples='points', or fit_observations with observe.means."
             )
-    return replace(given, labels=replace(given.labels, samples=kind)), settings
+    if kind != given.labels.samples:
+        given = replace(given, labels=replace(given.labels, samples=kind))
+    return given, settings
 
 
 def write(

@@ -14,8 +14,8 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from elmfield._array.running import runs
-from elmfield._array.typing import Floats
-from elmfield.local.layers import Cosines, cell_features
+from elmfield._array.typing import Array, Floats
+from elmfield.local.layers import Cosines, sample_features
 
 EPSILON = 1e-2
 """ε of a family's price: waves longer than about 60 samples, many boxes, are nearly free."""
@@ -246,8 +246,7 @@ def combine_members(
 
 def features(waves: Sequence[Cosines], box: Sequence[int], means: bool = False) -> Floats:
     """H, (S, m): the product layer on the samples of a box, or its means over their cells."""
-    pairs = zip(waves, box)
-    own = (cell_features(w, n) if means else w(np.arange(n) - (n - 1) / 2) for w, n in pairs)
+    own: list[Array] = [sample_features(w, n, means) for w, n in zip(waves, box)]
     return np.asarray(reduce(np.kron, own), np.float64)
 
 

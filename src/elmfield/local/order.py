@@ -103,7 +103,7 @@ def suited_orders(view: View, fallback: float) -> tuple[tuple[float, ...], tuple
             chosen[k] = (order, free)
         elif p is not None:
             chosen[k] = (s, 2)
-    usual = float(np.mean([s for s, _ in chosen.values()])) if chosen else fallback
+    usual = sum(s for s, _ in chosen.values()) / len(chosen) if chosen else fallback
     free = max((q for _, q in chosen.values()), default=2)
     every = [chosen.get(k, (usual, free)) for k in range(len(found))]
     return tuple(s for s, _ in every), tuple(q for _, q in every)
@@ -172,7 +172,7 @@ def orders_of(
     known = {k: CALM_EXPONENT if p == math.inf else p for k, p in enumerate(found) if p is not None}
     steps = {k: round((first + slope * p) * 20) / 20 for k, p in known.items()}
     orders = {k: min(max(s, low), high) for k, s in steps.items()}
-    usual = float(np.mean(list(orders.values()))) if orders else fallback
+    usual = sum(orders.values()) / len(orders) if orders else fallback
     return tuple(orders.get(k, usual) for k in range(len(found)))
 
 

@@ -232,8 +232,10 @@ class Smooth:
         context = beyond if self.context is None else self.context
         if self.samples == "means":  # boxes hold all cells that their window touches
             context = max(context, 1)
-        mesh = Partition.regular(shape, cell, overlap, periodic=np.flatnonzero(periodic))
-        return replace(mesh, equal_boxes=True, context=context, mirrored=self.mirrored)
+        return Partition.regular(
+            shape, cell, overlap, periodic=np.flatnonzero(periodic), equal_boxes=True,
+            context=context, mirrored=self.mirrored,
+        )  # fmt: skip
 
     @property
     def _drops_modes(self) -> bool:

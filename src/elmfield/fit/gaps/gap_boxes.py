@@ -153,13 +153,12 @@ def wide_axes(shape: Sequence[int]) -> int:
 
 def count_neighbours(present: np.ndarray, inner: tuple[slice, ...]) -> tuple[int, int]:
     """Present direct neighbours of missing samples, and places for them; of those `inner` ones."""
-    around, axes = np.zeros(present.shape, int), [k for k, n in enumerate(present.shape) if n > 1]
-    for k in axes:
-        pad = [(int(j == k),) * 2 for j in range(present.ndim)]
-        wide = np.moveaxis(np.pad(present, pad), k, 0).astype(np.int64)
-        around += np.moveaxis(wide[:-2] + wide[2:], 0, k)
-    gone = ~present[inner]
-    return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * len(axes)
+    from scipy.ndimage import convolve, generate_binary_structure  # 0.1 s, for who has gaps
+
+    neighbours = generate_binary_structure(present.ndim, 1).astype(np.int64)
+    around = convolve(present.astype(np.int64), neighbours, mode="constant")
+    gone, axes = ~present[inner], sum(n > 1 for n in present.shape)
+    return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * axes
 
 
 def side_of(isolation: float, d: int) -> int:

@@ -84,9 +84,59 @@ class SamplePlane:
 
     lines: tuple[Floats, ...]
     axes: tuple[int, ...]
-    level: Array
-    slopes: Array
+    level: Array = None
+    slopes: Array = None
     bends: Array | None = None
+
+    @classmethod
+    def over(
+        cls, shape: Sequence[int], periodic: Sequence[bool], spacings: Spacings = ()
+    ) -> "SamplePlane":
+        """One of an array with these samples on each axis, whose level is not known yet."""
+        root, lines = 3**0.5, []
+        for n, spacing in zip(shape, spacings or [None] * len(shape)):
+            lines.append(np.linspace(-root, root, n))
+            if spacing is not None and n > 1:
+                p = spacing.positions
+                lines[-1] = root * (2 * (p - p[0]) / (p[-1] - p[0]) - 1)
+        axes = tuple(k for k, n in enumerate(shape) if n > 1 and not periodic[k])
+        return cls(tuple(lines), axes)
+
+    def sums(self, y: Array, present: Array, at: Sequence[Integers]) -> Array:
+        """What determines it, from present samples of y, (..., C), on a grid of positions.
+
+        With t = 1 and the positions along `axes`, channel by channel: sums of the t_i t_j, then of
+        the y t_i. Those of parts can be added.
+        """
+        xp = namespace(y)
+        m, y = xp.astype(present, xp.float64), xp.astype(y, xp.float64)
+        t = [xp.ones_like(y), *(move(self._along(k, at), y) for k in self.axes)]
+        terms = [s * u for s in (*t, y) for u in t]
+        return xp.stack([xp.sum(m * term, axis=tuple(range(y.ndim - 1))) for term in terms])
+
+    def nearest(self, sums: Array) -> "SamplePlane":
+        """The nearest plane of each channel, from the sums over all parts."""
+        xp, n = namespace(sums), 1 + len(self.axes)
+        means = sums / sums[0, :]
+        level, moments = means[n * n, :], means[n * n + 1 :, :]
+        # What depends on positions is computed on the host; what depends on values stays with them.
+        pairs = to_numpy(means[: n * n, :]).T.reshape(-1, n, n)
+        centre = pairs[:, 0, 1:]  # (C, a)
+        found = []
+        for spread in pairs[:, 1:, 1:] - centre[:, :, None] * centre[:, None, :]:
+            # Two rows of a hundred determine a slope, but not one to trust a hundred rows away.
+            values, vectors = np.linalg.eigh(spread)
+            sure = values > LEAST_POSITION_VARIANCE
+            found.append(vectors[:, sure] / values[sure] @ vectors[:, sure].T)
+        solve, centre = (move(a, sums, xp.float64) for a in (np.stack(found), centre))
+        moment = xp.permute_dims(moments, (1, 0)) - centre * level[:, None]
+        slopes = (solve @ moment[..., None])[..., 0]  # (C, a)
+        return replace(self, level=level - xp.sum(slopes * centre, axis=1), slopes=slopes)
+
+    def _along(self, k: int, at: Sequence[Integers]) -> Floats:
+        """Positions of samples along axis k, shaped to multiply samples (..., C)."""
+        shape = [-1 if j == k else 1 for j in range(len(self.lines) + 1)]
+        return self.lines[k][at[k]].reshape(shape)
 
     def bent(self, probes: Sequence[tuple[Integers, Array]], order: float | None) -> "SamplePlane":
         """The same with polynomials, as far as some samples determine them.
@@ -123,7 +173,7 @@ class SamplePlane:
         xp = namespace(self.level)
         out = xp.broadcast_to(self.level, (*map(len, positions), self.level.shape[0]))
         for i, k in enumerate(self.axes):
-            t = _along(self.lines, k, positions)
+            t = self._along(k, positions)
             out = out + move(t, out, xp.float64) * self.slopes[:, i]
         if self.bends is not None:
             more, shape = self.bends, [1] * len(positions)
@@ -151,79 +201,18 @@ def trend_of(
 
     Parts are samples (..., C), which of them are present, and the grid of their positions.
     """
-    sums, total, probes = PlaneSums.of(shape, periodic, spacings), [], []
+    plane, total, probes = SamplePlane.over(shape, periodic, spacings), [], []
     d = max(1, sum(n > 1 for n in shape))
     steps = [max(1, n // math.ceil(BEND_PROBES ** (1 / d))) for n in shape]
     for y, here, at in parts:
         xp = namespace(y)
-        total.append(sums.of_part(y, xp.broadcast_to(here[..., None], y.shape), at))
+        total.append(plane.sums(y, xp.broadcast_to(here[..., None], y.shape), at))
         wanted = reduce(np.logical_and.outer, [x % step == 0 for x, step in zip(at, steps)])
         flat = np.flatnonzero(wanted & to_numpy(here))
         places = [x[i] for x, i in zip(at, np.unravel_index(flat, here.shape))]
         chosen = xp.take(xp.reshape(y, (-1, y.shape[-1])), move(flat, y), axis=0)
         probes.append((np.stack(places, axis=1), chosen))
-    return sums.plane(sum(total[1:], total[0])).bent(probes, order)
-
-
-def _along(lines: Sequence[Floats], k: int, at: Sequence[Integers]) -> Floats:
-    """Positions of samples along axis k, shaped to multiply samples (..., C)."""
-    return lines[k][at[k]].reshape([-1 if j == k else 1 for j in range(len(lines) + 1)])
-
-
-@dataclass(frozen=True)
-class PlaneSums:
-    """Which sums over present samples determine a plane; those of parts can be added.
-
-    With t = 1 and the positions along `axes` they are, channel by channel, those of the t_i t_j,
-    then of the y t_i.
-    """
-
-    lines: tuple[Floats, ...]
-    axes: tuple[int, ...]
-
-    @classmethod
-    def of(
-        cls, shape: Sequence[int], periodic: Sequence[bool], spacings: Spacings = ()
-    ) -> "PlaneSums":
-        """For an array with these samples on each axis."""
-        axes = tuple(k for k, n in enumerate(shape) if n > 1 and not periodic[k])
-        lines, root = [np.linspace(-(3**0.5), 3**0.5, n) for n in shape], 3**0.5
-        for k, spacing in enumerate(spacings):
-            if spacing is not None and shape[k] > 1:
-                p = spacing.positions
-                lines[k] = root * (2 * (p - p[0]) / (p[-1] - p[0]) - 1)
-        return cls(tuple(lines), axes)
-
-    def of_part(self, y: Array, present: Array, at: Sequence[Integers]) -> Array:
-        """The sums of samples y, (..., C), on a grid of positions; (number of sums, C)."""
-        xp = namespace(y)
-        m, y = xp.astype(present, xp.float64), xp.astype(y, xp.float64)
-        t = [xp.ones_like(y), *(move(_along(self.lines, k, at), y) for k in self.axes)]
-        terms = [s * u for s in (*t, y) for u in t]
-        return xp.stack([xp.sum(m * term, axis=tuple(range(y.ndim - 1))) for term in terms])
-
-    def plane(self, sums: Array) -> SamplePlane:
-        """The nearest plane of each channel, from the sums over all parts."""
-        xp, n = namespace(sums), 1 + len(self.axes)
-        means = sums / sums[0, :]
-        level, moments = means[n * n, :], means[n * n + 1 :, :]
-        # What depends on positions is computed on the host; what depends on values stays with them.
-        pairs = to_numpy(means[: n * n, :]).T.reshape(-1, n, n)
-        centre = pairs[:, 0, 1:]  # (C, a)
-        spread = pairs[:, 1:, 1:] - centre[:, :, None] * centre[:, None, :]
-        solve = move(np.stack([_safe_inverse(own) for own in spread]), sums, xp.float64)
-        centre = move(centre, sums, xp.float64)
-        moment = xp.permute_dims(moments, (1, 0)) - centre * level[:, None]
-        slopes = (solve @ moment[..., None])[..., 0]  # (C, a)
-        return SamplePlane(self.lines, self.axes, level - xp.sum(slopes * centre, axis=1), slopes)
-
-
-def _safe_inverse(spread: Floats) -> Floats:
-    """The inverse of the covariance of positions, along directions in which it is large enough."""
-    # Two rows of a hundred determine a slope, but not one to trust a hundred rows away.
-    values, vectors = np.linalg.eigh(spread)
-    sure = values > LEAST_POSITION_VARIANCE
-    return np.asarray(vectors[:, sure] / values[sure] @ vectors[:, sure].T)
+    return plane.nearest(sum(total[1:], total[0])).bent(probes, order)
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -289,9 +278,7 @@ class StoredLevel:
     @property
     def shape(self) -> tuple[int, ...]:
         """Samples on each axis."""
-        is_file = isinstance(self.values, Path)
-        values: Array = np.load(self.values, mmap_mode="r") if is_file else self.values
-        return tuple(values.shape[:-1])
+        return tuple(opened(self.values).shape[:-1])
 
     @property
     def windows(self) -> list[Slab]:
@@ -310,11 +297,16 @@ class StoredLevel:
 Level = SourceLevel | StoredLevel
 
 
+def opened(values: Array | Path) -> Array:
+    """An array, or that of an NPY file, mapped as long as it is used."""
+    return np.load(values, mmap_mode="r") if isinstance(values, Path) else values
+
+
 def read_grid(values: Array | Path, at: Sequence[Integers]) -> Array:
     """An array, or what an NPY file has on a grid of positions, without keeping it mapped."""
-    if not isinstance(values, Path):
+    stored = opened(values)
+    if stored is values:
         return values
-    stored = np.load(values, mmap_mode="r")
     out = np.empty((*map(len, at), *stored.shape[len(at) :]), stored.dtype)
     for slab, place in runs_of(at):
         out[place] = stored[slab]

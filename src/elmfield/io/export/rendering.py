@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from elmfield._array.backend import as_dtype, to_numpy
-from elmfield._array.checks import by_name, choice
+from elmfield._array.checks import by_name, choice, share
 from elmfield._array.progress import silent
 from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Axis
@@ -74,6 +74,7 @@ class Rendering:
     def __post_init__(self) -> None:
         choice("quantity", self.quantity, QUANTITIES)
         choice("antialias", self.antialias, (True, False))
+        share("min_coverage", self.min_coverage)
         if choice("mean", self.mean, (True, False)) and self.quantity not in ("value", "std"):
             raise ValueError(f"means are of values; got quantity={self.quantity!r}.")
 

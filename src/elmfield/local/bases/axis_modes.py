@@ -15,7 +15,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, move, requires_grad, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, cell_features
+from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, sample_features
 from elmfield.local.model import AxisFunctions
 
 STIFF_ORDER = 2.0
@@ -210,7 +210,7 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
     if free is not None:
         E[np.flatnonzero(E == 0)[free:]] = np.inf
     halves = _halves(n, make, (E == 0).tobytes(), np.isinf(E).tobytes(), means)
-    return replace(_factored(A, E, halves, layer, order), means=means)
+    return _factored(A, E, halves, layer, order, means)
 
 
 # What does not depend on the order is made once for axes that differ in nothing else.
@@ -220,7 +220,7 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
 def _on_samples(n: int, make: MakeLayer, means: bool) -> tuple[AxisLayer, Floats]:
     """The layer of n samples, and its features on them, (n, width), or their means."""
     layer = make(n)
-    return layer, cell_features(layer, n) if means else layer(np.arange(n) - (n - 1) / 2)
+    return layer, sample_features(layer, n, means)
 
 
 class _Halves(NamedTuple):
@@ -275,18 +275,21 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
     that it stays even or odd, and is positive first.
     """
     lines, onto = np.zeros((len(X), 0)), np.zeros((X.shape[1], 0))
-    for k, x in enumerate(X.T):
-        line, weights = x, np.eye(X.shape[1])[k]
+    least = 1e-10 * np.linalg.norm(X)
+    for line, weights in zip(X.T, np.eye(X.shape[1])):
         for _ in range(2):
             c = lines.T @ line
             line, weights = line - lines @ c, weights - onto @ c
-        size = np.linalg.norm(line) * (-1 if line[0] < 0 else 1)
-        if abs(size) > 1e-10 * np.linalg.norm(X):
-            lines, onto = np.c_[lines, line / size], np.c_[onto, weights / size]
+        size = math.sqrt(line @ line) * (-1 if line[0] < 0 else 1)
+        if abs(size) > least:
+            lines = np.column_stack([lines, line / size])
+            onto = np.column_stack([onto, weights / size])
     return lines, onto
 
 
-def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float) -> AxisModes:
+def _factored(
+    A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float, means: bool
+) -> AxisModes:
     """Modes of an axis; their functions are made when needed.
 
     Notes
@@ -305,19 +308,14 @@ def _factored(A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: fl
         V, root, _ = np.linalg.svd(B, full_matrices=False)
         V = np.linalg.qr(V * B.any(axis=2, keepdims=True))[0]  # nothing of rows that are only zeros
         keep, gammas = root > n * eps * root[:, :1], root**2
-    gamma, U = gammas[keep], _columns(halves.rest.mT @ V, keep)
+    gamma, U = gammas[keep], np.moveaxis(halves.rest.mT @ V, 1, 0)[:, keep]
     turn = np.argsort(-gamma, kind="stable")  # from large to small
     sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
     modes = np.empty((n, q + len(gamma)))
     modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
     level = np.full(q, gamma.max(initial=0) or 1.0)
     functions = partial(_mixed, A, E, halves, V, keep, sign, turn, layer)
-    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q)
-
-
-def _columns(both: Floats, keep: Any) -> Floats:
-    """Those columns of two matrices, (2, m, h), that are kept, booleans (2, h); side by side."""
-    return np.moveaxis(both, 1, 0)[:, keep]
+    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q, means)
 
 
 def _mixed(

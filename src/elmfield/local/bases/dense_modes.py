@@ -16,6 +16,8 @@ from elmfield._array.backend import device, move, namespace, qr, solve_triangula
 from elmfield._array.cache import CACHE
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import RankWarning
+from elmfield.local.bases.polyharmonic import monomials
+from elmfield.local.energies import positions
 from elmfield.local.layers import Dense, price
 
 
@@ -158,7 +160,9 @@ class DenseModes(OnDense):
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The hidden features at `t`, and the plane's, differentiated as `order` says."""
         H = self.network(t, order)
-        return [H if self.order is None else namespace(t).concat([H, _plane(t, order)], axis=-1)]
+        return [
+            H if self.order is None else namespace(t).concat([H, monomials(t, 1, order)], axis=-1)
+        ]
 
     def moved(self, like: Array) -> Self:
         """The same factors in the library and on the device of `like`."""
@@ -203,12 +207,8 @@ def complete_boxes(predict: Callable[[Array, Array], Array], Y: Array, present: 
 
 def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array:
     """Offsets of a box's samples from its centre, shape (S, d), float64, last axis fastest."""
-    axes = []
-    for n in box:
-        count = round((n - 1) / step) + 1
-        axes.append(np.arange(count) * step - (n - 1) / 2)
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
-    return move(grid, like, namespace(like).float64)
+    counts = [round((n - 1) / step) + 1 for n in box]
+    return move(positions(counts) * step, like, namespace(like).float64)
 
 
 def half_widths(box: tuple[int, ...]) -> Floats:
@@ -235,13 +235,11 @@ def plain_modes(
     if inside is not None:
         t = namespace(t).take(t, move(np.flatnonzero(inside), t), axis=0)
     shape = "" if inside is None else np.packbits(inside).tobytes().hex()
-    found = CACHE.get(f"plain {network} {box} {shape}", like, lambda: _least_squares(network(t)))
-    U, mixing, H = found["basis"], found["mixing"], found["features"]
-    (S, m), rank = H.shape, U.shape[1]
-    modes = DenseModes(
-        network=network, box=box, inside=inside, columns=U, mixing=mixing,
-        triangular=rank == m <= S, features=H,
-    )  # fmt: skip
+    name = f"plain modes {network} {box} {shape}"
+    found = CACHE.get(name, like, lambda: _least_squares(network(t)))
+    (S, m), rank = found["features"].shape, found["columns"].shape[1]
+    triangular = rank == m <= S
+    modes = DenseModes(network=network, box=box, inside=inside, triangular=triangular, **found)
     if rank < min(S, m):
         modes.warn_of_rank(rank, m, f"the {S} samples")
     return modes
@@ -260,12 +258,12 @@ def _least_squares(H: Array) -> dict[str, Array]:
             sign = _signs(diagonal[None, :])
             U *= sign
             R *= sign[:, None]
-            return {"basis": U, "mixing": R, "features": H}
+            return {"columns": U, "mixing": R, "features": H}
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
     sign = _signs(U[:, :rank])
     mixing = Vt[:rank, :].T / s[:rank] * sign
-    return {"basis": U[:, :rank] * sign, "mixing": mixing, "features": H}
+    return {"columns": U[:, :rank] * sign, "mixing": mixing, "features": H}
 
 
 def _signs(U: Array) -> Array:
@@ -284,12 +282,9 @@ def smooth_dense_modes(
     the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``. Planes cost nothing,
     as lines in :class:`~elmfield.local.bases.AxisModes`, and are the first modes.
     """
-    name = f"smooth {network} {box} {order} planes"
+    name = f"smooth modes {network} {box} {order}"
     found = CACHE.get(name, like, lambda: _least_energy(network, box, order, like))
-    return DenseModes(
-        network=network, box=box, columns=found["basis"], mixing=found["mixing"],
-        triangular=False, features=found["features"], order=order,
-    )  # fmt: skip
+    return DenseModes(network=network, box=box, triangular=False, order=order, **found)
 
 
 def _least_energy(
@@ -319,7 +314,7 @@ def _least_energy(
         s = xp.concat([s, xp.zeros(unseen, dtype=s.dtype, device=device(s))])
     weight = 1 / xp.sqrt(s**2 + (1e-7 * s[0]) ** 2)
     root = (H @ Vt.T) * weight  # (S, m): H E^(-1/2)
-    X = _plane(box_positions(box, like) / scale)
+    X = monomials(box_positions(box, like) / scale, 1)
     lines, size, turn = xp.linalg.svd(X, full_matrices=False)
     q = int(xp.sum(xp.astype(size > 1e-10 * size[0], xp.int64)))  # an axis of one sample has none
     sign = _signs(lines[:, :q])
@@ -333,20 +328,7 @@ def _least_energy(
     none = xp.zeros((network.width, q), dtype=xp.float64, device=device(H))
     of_planes, of_others = xp.concat([none, onto], axis=0), xp.concat([mixing, off], axis=0)
     return {
-        "basis": xp.concat([lines, U], axis=1),
+        "columns": xp.concat([lines, U], axis=1),
         "mixing": xp.concat([of_planes, of_others], axis=1),
         "features": xp.concat([H, X], axis=1),
     }
-
-
-def _plane(t: Array, order: tuple[int, ...] = ()) -> Array:
-    """The features 1, t_1, ..., t_d at t, (..., d), differentiated as `order` says."""
-    xp, d = namespace(t), t.shape[-1]
-    along = [k for k, times in enumerate(order) for _ in range(times)]
-    ones = xp.ones_like(t[..., :1])
-    if not along:
-        return xp.concat([ones, t], axis=-1)
-    slope = np.zeros(1 + d)
-    if len(along) == 1:
-        slope[1 + along[0]] = 1
-    return ones * move(slope, t, t.dtype)

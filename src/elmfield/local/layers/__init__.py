@@ -8,8 +8,8 @@ from elmfield.local.layers.axis_layers import AxisLayer as AxisLayer
 from elmfield.local.layers.axis_layers import Cosines as Cosines
 from elmfield.local.layers.axis_layers import MakeLayer as MakeLayer
 from elmfield.local.layers.axis_layers import Pieces as Pieces
-from elmfield.local.layers.axis_layers import cell_features as cell_features
 from elmfield.local.layers.axis_layers import price as price
+from elmfield.local.layers.axis_layers import sample_features as sample_features
 from elmfield.local.layers.axis_layers import split as split
 from elmfield.local.layers.dense import ACTIVATIONS as ACTIVATIONS
 from elmfield.local.layers.dense import Activation as Activation

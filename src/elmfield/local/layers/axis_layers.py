@@ -131,8 +131,10 @@ class Pieces:
         return rows.reshape(-1, r).take(back, axis=0, mode="clip")
 
 
-def cell_features(layer: "AxisLayer", n: int) -> Floats:
-    """Means of a layer's features over the cells, one unit wide, around n samples; (n, width)."""
+def sample_features(layer: "AxisLayer", n: int, means: bool = False) -> Floats:
+    """A layer's features on n samples, (n, width), or their means over cells one unit wide."""
+    if not means:
+        return np.asarray(layer(np.arange(n) - (n - 1) / 2))
     s, w = np.polynomial.legendre.leggauss(16)
     u = np.arange(n)[:, None] - (n - 1) / 2 + s / 2
     return np.asarray(np.einsum("g,ngf->nf", w / 2, layer(u)))
@@ -245,23 +247,20 @@ class Cosines:
         """Number of features."""
         return 1 + 2 * self.count + max(0, self.free - 1)
 
-    @property
-    def angular(self) -> Floats:
-        """Angular frequency ω of the constant and each wave; polynomials have none."""
-        omega = 2 * np.pi * self.fundamental * np.arange(1, self.count + 1)
-        return np.concatenate([[0.0], omega, omega])
-
     def prices(self, order: float) -> Floats:
         """What each feature costs in an energy of this order, (width,); 0 if it is free."""
         decades = 12.0 if order > MOST_FREE else PRICE_DECADES if self.free else RING_DECADES
-        return self.priced(price(self.angular**2, order, decades), order)
+        E = price(self._angular**2, order, decades)
+        E = np.concatenate([E, E[1:]])  # of cosines and of sines
+        if not self.free:
+            return E
+        below = np.arange(1, self.free) < max(2, math.ceil(order - 1e-6))
+        return np.concatenate([[0.0], E[1:], np.where(below, 0.0, np.inf)])
 
-    def priced(self, E: Floats, order: float) -> Floats:
-        """Prices of all features, from those of the constant and the waves."""
-        if self.free:
-            below = np.arange(1, self.free) < max(2, math.ceil(order - 1e-6))
-            E = np.concatenate([[0.0], E[1:], np.where(below, 0.0, np.inf)])
-        return E
+    @property
+    def _angular(self) -> Floats:
+        """Angular frequency ω of the constant and the waves, (count + 1,)."""
+        return 2 * np.pi * self.fundamental * np.arange(self.count + 1.0)
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """Features, shape (..., width), or their derivative of the given order, at `u`."""
@@ -312,9 +311,9 @@ class Cosines:
         K, root = self.count, 2**0.5
         C = np.vstack([mixing[:1], root * mixing[1 : K + 1]])
         S = np.vstack([0 * mixing[:1], root * mixing[K + 1 : 2 * K + 1]])
-        return C, S, 2 * np.pi * self.fundamental * np.arange(K + 1.0)
+        return C, S, self._angular
 
-    def pieces(self, mixing: Floats, n: int, per_unit: int = 1) -> Pieces:
+    def pieces(self, mixing: Floats, n: int) -> Pieces:
         """``a(u) mixing`` for u between -n/2 and n/2, as polynomials on short intervals.
 
         On an interval of centre x and half-width h, ``u = x + h s``, by Jacobi and Anger
@@ -331,8 +330,7 @@ class Cosines:
         16 on half of one, which takes as long in all, for there are more and smaller products.
         """
         C, S, omega = self._waves_of(mixing)
-        h = 0.5 / per_unit
-        x = (np.arange(n * per_unit) + 0.5) / per_unit - n / 2
+        h, x = 0.5, np.arange(n) + 0.5 - n / 2
         cos, sin = np.cos(np.outer(x, omega)), np.sin(np.outer(x, omega))
         size = np.hypot(C, S)
         least = 1e-16 * np.abs(cos @ C + sin @ S).max()
@@ -353,7 +351,7 @@ class Cosines:
         for k in range(len(smooth) + 1 if len(smooth) else 0):  # Taylor's series ends there
             D = np.stack(self._polynomials(x, len(smooth), k))
             total[k] += h**k / math.factorial(k) * (D.T @ smooth)
-        return Pieces(-n / 2, per_unit, np.ascontiguousarray(np.moveaxis(total, 0, 1)))
+        return Pieces(-n / 2, 1, np.ascontiguousarray(np.moveaxis(total, 0, 1)))
 
 
 def _bessel(k: int, z: Floats) -> Floats:
