@@ -19,18 +19,16 @@ from elmfield.field.uncertainty.prior import (
     BLOCKS,
     COMMON_SHARE,
     LEFT_OUT_BOX,
-    START_POWER,
     Calibration,
     PosteriorPart,
     Prior,
     Terms,
     compact,
     filtered,
-    growth,
     left_out_filter,
+    prior_of,
     probes,
     require_small,
-    stretch,
 )
 
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
@@ -105,13 +103,7 @@ class Lattice(PosteriorPart):
         The prior's own power serves short axes.
         """
         blocks = [self.read(slab) for slab in probes(self.shape)]
-        prior = Prior(START_POWER, np.ones(len(self.shape)))
-        if min(min(b.shape[:-1]) for b in blocks) < 2 * LEFT_OUT_BOX.get(len(self.shape), 3):
-            prior = replace(prior, power=self.prior.power)
-        else:
-            for _ in range(2):
-                prior = Prior(growth(prior, blocks), stretch(prior, blocks))
-        made = replace(self, prior=replace(prior, means=self.prior.means))
+        made = replace(self, prior=prior_of(self.prior, blocks))
         residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
         flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
         made = replace(made, common=flat.mean(axis=0))

@@ -43,14 +43,14 @@ BIN_SHARE, LEAST_BINNED = 0.1, 2.0
 """How much a process may vary within bins of noisy samples, in parts of the noise of their means;
 bins of fewer samples are not worth it."""
 
-FADING = 0.7
-"""Samples beyond this part of the farthest one's distance count less."""
+FADING, LARGEST_NOISE = 0.7, 1e8
+"""Samples beyond this part of the farthest distance count less; with so much noise not at all."""
 
 PROBES = 400
 """Samples from which power and calibration are found."""
 
-BATCH_NUMBERS = 1 << 20
-"""Numbers of the systems that are solved together, at most."""
+BATCH_NUMBERS, PLACES_AT_ONCE = 1 << 20, 1 << 15
+"""Numbers of the systems that are solved together, at most; places that are asked for together."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,8 +86,8 @@ class Neighbours(PosteriorPart):
     common: Floats = field(default_factory=lambda: np.ones(1))
     values: Callable[[Floats], Floats] | None = field(default=None, repr=False)
 
-    def calibrated(self) -> "Neighbours":
-        """The same with power and calibration from samples without noise.
+    def calibrated(self, *, finds_power: bool = True) -> "Neighbours":
+        """The same with power, unless it is known, and calibration from samples without noise.
 
         The prior's own power serves few of them.
         """
@@ -96,7 +96,9 @@ class Neighbours(PosteriorPart):
             return replace(self, amplitude=self.y.std(axis=0))
         rng = np.random.default_rng(0)
         probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
-        if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
+        if (
+            finds_power and len(fewer) > 2 * made.asked
+        ):  # the power by which errors grow where samples are sparser
             coarse = replace(self, x=self.x[fewer], y=self.y[fewer])
             some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):
@@ -212,15 +214,19 @@ class Neighbours(PosteriorPart):
             part = np.minimum(far / last, 1 - 1e-6)
             extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**self.prior.power
 
+        t, noise = self._seen(x[:, None, :], self.x[which]), self._noise(which) + extra
+        first, own, order = _alike(t, noise)
+        t = np.take_along_axis(t[first], order[first, :, None], axis=1)
+        noise = np.take_along_axis(noise[first], order[first], axis=1)
+
         def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
             i = slice(*ends)
-            t = self._seen(x[i, None, :], self.x[which[i]])
-            return prior.weights(t, self._noise(which[i]) + extra[i], terms)
+            return prior.weights(t[i], noise[i], terms)
 
         each = max(1, BATCH_NUMBERS // (which.shape[1] + prior.n_free) ** 2)
-        parts = spread(solve, runs(len(x), each))
-        weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
-        unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
+        found, units = zip(*spread(solve, runs(len(first), each)))
+        weights, unit = np.empty(which.shape), np.concatenate(units)[own]
+        np.put_along_axis(weights, order, np.concatenate(found)[own], axis=1)
         if not (terms or without or np.any(self.noise)):
             unit[far[:, 0] == 0] = 0.0
         return which, weights, unit
@@ -270,15 +276,17 @@ class Neighbours(PosteriorPart):
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
+        parts = [self._variance(x[i:j], terms) for i, j in runs(len(x), PLACES_AT_ONCE)]
+        return np.concatenate(parts) + (0.0 if terms else self.floor)
+
+    def _variance(self, x: Floats, terms: Terms) -> Floats:
         which, weights, unit = self._ask(x, terms, False)
-        total = unit[:, None] * self.amplitudes(x) ** 2
-        if terms:
-            return np.asarray(total)
-        if self.values is not None and len(x):
-            mean = np.einsum("nk,nkc->nc", weights, self.y[which])
-            off = np.where(unit[:, None] > 0, (self.values(x) - mean) ** 2, 0.0)
-            total = total + off * off / np.maximum(total + off, 1e-300)
-        return np.asarray(total + self.floor)
+        total = np.asarray(unit[:, None] * self.amplitudes(x) ** 2)
+        if self.values is None or terms or not len(x):
+            return total
+        mean = np.einsum("nk,nkc->nc", weights, self.y[which])
+        off = np.where(unit[:, None] > 0, (self.values(x) - mean) ** 2, 0.0)
+        return np.asarray(total + off * off / np.maximum(total + off, 1e-300))
 
     def joint(self, x: Floats) -> Floats:
         """Covariances per amplitude of values at places x near each other, (n, n)."""
@@ -291,3 +299,25 @@ class Neighbours(PosteriorPart):
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
         return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
+
+
+def _alike(t: Floats, noise: Floats) -> tuple[Integers, Integers, Integers]:
+    """Sets of neighbours at offsets t, (n, k, d), with noise, (n, k), that are alike.
+
+    Near samples of a grid most are, and one system serves all of these. Returns the first place of
+    each kind, the kind of every place, (n,), and an order, (n, k), in which neighbours of a kind
+    correspond. Sets are told apart by sums over what their neighbours are projected to, which do
+    not depend on the order; neighbours that count for nothing have no part in them.
+    """
+    along = np.random.default_rng(0).normal(0, 3, t.shape[2] + 1)
+    mark = t @ along[1:] + np.log1p(noise) * along[0]
+    mark[noise > LARGEST_NOISE] = np.inf
+    there = np.isfinite(mark)
+    angle = np.where(there, mark, 0.0)
+    sums = [np.sum(there * f(angle), axis=1) for f in (np.sin, np.cos)]
+    both = np.round(np.stack(sums, axis=1), 7)
+    _, first, own = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(t):
+        every = np.arange(len(t))
+        return every, every, np.tile(np.arange(t.shape[1]), (len(t), 1))
+    return first, own.reshape(-1), np.argsort(mark, axis=1)

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.blend.means import cells_of_mask
 from elmfield.field.coefficients.stored import Nodes
@@ -21,9 +23,12 @@ from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,
     LEAST_POWER,
+    Known,
     PosteriorPart,
     Prior,
     Terms,
+    prior_of,
+    probes,
 )
 
 if TYPE_CHECKING:
@@ -145,7 +150,7 @@ class Posterior:
         s = np.sqrt(np.maximum(variance, 0))
         return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
-    def mean_variance(self, low: Floats, high: Floats, known: dict[Any, float]) -> Floats:
+    def mean_variance(self, low: Floats, high: Floats, known: Known) -> Floats:
         """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
 
         A large box is cut into blocks whose errors are taken for independent.
@@ -155,34 +160,37 @@ class Posterior:
         steps, total = (high - low) / counts, np.zeros(1)
         each = np.maximum(1, np.ceil(QUADRATURE * steps - 1e-9)).astype(int)
         each = np.minimum(each, int(BLOCK_MAX_PLACES ** (1 / max(1, np.sum(each > 1)))))
+        weights = np.full(math.prod(each), 1 / math.prod(each))
         for at in np.ndindex(*counts):
             first = low + at * steps
             axes = [a + h * (np.arange(m) + 0.5) / m for a, h, m in zip(first, steps, each)]
-            x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-            a, key = inner.amplitudes(x), inner.pattern(first, first + steps)
-            if key is None:
-                own = np.einsum("ic,ij,jc->c", a, inner.joint(x), a) / len(x) ** 2
-            else:
-                if key not in known:
-                    known[key] = float(inner.joint(x).mean())
-                own = known[key] * (a * a).mean(axis=0)
-            total = total + own + inner.floor / float(np.prod(np.maximum(steps, 1)))
+            total = total + inner.sum_variance(axes, weights, (first, first + steps), known)
+            total = total + inner.floor / math.prod(np.maximum(steps, 1))
         return np.asarray(np.maximum(total / np.prod(counts) ** 2, 0))
 
-    def sum_variance(self, places: Floats, cells: Floats) -> Floats:
-        """Variance of a sum over cells of a sample around places (n, d), with their volumes, (n,).
+    def sum_variance(self, edges: Sequence[Floats], volume: Floats) -> Floats:
+        """Variance of a sum over cells between edges along each axis, with their volumes, (C,).
 
         Cells that lie in different blocks have errors that are taken for independent.
         """
-        at, inner, d = self.own(places), self.inner, len(self.wide)
-        total = np.sum(cells**2) * inner.floor
-        blocks = np.unique(np.floor(at / inner.block), axis=0, return_inverse=True)[1].reshape(-1)
-        for own in np.split(np.argsort(blocks), np.cumsum(np.bincount(blocks))[:-1]):
-            q = min(QUADRATURE, max(1, int((BLOCK_MAX_PLACES / len(own)) ** (1 / d))))
-            inside = (np.indices((q,) * d).reshape(d, -1).T + 0.5) / q - 0.5
-            x = (at[own, None] + inside).reshape(-1, d)
-            a = inner.amplitudes(x) * np.repeat(cells[own], q**d)[:, None] / q**d
-            total = total + np.einsum("ic,ij,jc->c", a, inner.joint(x), a)
+        edges, inner, known = [edges[k] - self.first[k] for k in self.wide], self.inner, Known()
+        volume = volume.reshape([len(e) - 1 for e in edges])
+        total = np.sum(volume**2) * inner.floor
+        runs_of_cells = [
+            [slice(i, j) for i, j in runs(n, int(min(inner.block, n)))] for n in volume.shape
+        ]
+        for cells in cartesian(*runs_of_cells):
+            own = volume[cells]
+            if not own.any():
+                continue
+            most = (BLOCK_MAX_PLACES / np.count_nonzero(own)) ** (1 / own.ndim)
+            q = min(QUADRATURE, max(1, int(most)))
+            ends = [(e[:-1][c, None], e[1:][c, None]) for e, c in zip(edges, cells)]
+            axes = [(a + (b - a) * (np.arange(q) + 0.5) / q).ravel() for a, b in ends]
+            weights = reduce(lambda w, k: np.repeat(w, q, axis=k), range(own.ndim), own)
+            box = np.asarray([a[0, 0] for a, _ in ends]), np.asarray([b[-1, 0] for _, b in ends])
+            weights = weights.ravel() / q**own.ndim
+            total = total + inner.sum_variance(axes, weights, box, known)
         return np.asarray(np.maximum(total, 0))
 
 
@@ -328,18 +336,21 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         left = left.reshape(*(left.shape[k] for k in wide), -1)
     gone = None if gone is None else gone[tuple(map(slice, low, high))].reshape(shape)
     inner: PosteriorPart
+    prior = Prior(power, np.ones(len(wide)))
     if gone is not None and gone.any() and not gone.all():
+        y = read([slice(0, n) for n in shape])
+        holes = np.where(gone[..., None], np.nan, y)
+        found = prior_of(prior, [holes[slab] for slab in probes(shape)])
         inner = Neighbours(
-            x=np.argwhere(~gone).astype(float), y=read([slice(0, n) for n in shape])[~gone],
-            periods=np.where(periodic, shape, np.inf), prior=Prior(power, np.ones(len(wide))),
+            x=np.argwhere(~gone).astype(float), y=y[~gone], values=values_at, prior=found,
+            periods=np.where(periodic, shape, np.inf),
             lost=floor if left is None else floor + left.mean(axis=tuple(range(len(wide)))),
-            values=values_at,
-        ).calibrated()  # fmt: skip
+        ).calibrated(finds_power=found is prior)  # fmt: skip
     else:
         means = noise is None and model.labels.samples == "means"
         inner = Lattice(
             shape=shape, periodic=periodic, read=read, lost=floor, noise=noise, left=left,
-            prior=Prior(power, np.ones(len(wide)), means=means),
+            prior=replace(prior, means=means),
             values=None if means or noise is not None else values,
             chooses=not getattr(model.settings, "is_linear", True),
             source=[(low[k], model.shape[k]) for k in wide],
@@ -404,7 +415,7 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
         np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
         for e, o in zip(edges, own_samples(model.domain))
     ]
-    sizes, known, found = [len(s) for s in spans], dict[Any, float](), []
+    sizes, known, found = [len(s) for s in spans], Known(), []
     for at in np.ndindex(*sizes):
         ends = np.sort([s[i] for s, i in zip(spans, at)], axis=1).astype(float)
         found.append(model.posterior.mean_variance(ends[:, 0], ends[:, 1], known))
@@ -425,12 +436,8 @@ def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> 
 def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, float]:
     """Standard deviation of the integral over what a mask selects, and the volume that counts."""
     edges, volume = cells_of_mask(model, mask)
-    places = np.stack(
-        np.meshgrid(*(e[:-1] + np.diff(e) / 2 for e in edges), indexing="ij"), axis=-1
-    )
     gone = _gone(model) if shows_gaps(model, missing) else None
     if gone is not None:
-        volume = volume * ~gone[tuple(np.rint(np.moveaxis(places, -1, 0)).astype(int))]
-    found = model.posterior.sum_variance(places[volume > 0], volume[volume > 0])
-    total = deviations(model, found[None])[0, ...]
+        volume = volume * ~gone[np.ix_(*(np.rint((e[:-1] + e[1:]) / 2).astype(int) for e in edges))]
+    total = deviations(model, model.posterior.sum_variance(edges, volume)[None])[0, ...]
     return (total[0] if model.channel_axis is None else total), float(volume.sum())
