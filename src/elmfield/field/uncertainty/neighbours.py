@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
 """Samples that a place asks, by number of axes, else 100; and at most, with noise."""
 
-AVERAGED = {1: 12, 2: 14, 3: 20}
-"""Samples around a place whose residuals make its amplitude; else 30."""
+AVERAGED = {1: 12, 2: 20, 3: 20}
+"""Samples around a place whose residuals make its amplitude; else 30.
+
+On 16 of scikit-image's pictures and three processes, half and four fifths of them missing, 14 in
+the plane are 0.3 % worse by CRPS, 28 to 40 alike; 20 are about what a complete grid averages.
+"""
 
 NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
 """As BLOCKS, where errors have longer waves; else 2."""

@@ -1,7 +1,7 @@
 """How sure a field is: which posterior it has, and what callers ask of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product as cartesian
@@ -19,6 +19,7 @@ from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.error_parts import LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice
+from elmfield.field.uncertainty.mixture_spread import mixture_spread
 from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,
@@ -311,11 +312,11 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
             return values([np.arange(s.start, s.stop, dtype=float) for s in slab])
         return narrowed(boxes.read_standardised(tuple(own)))
 
-    def values(x: Sequence[Floats]) -> Floats:
+    def on_own(function: Callable[[list[Floats]], Array], x: Sequence[Floats]) -> Floats:
         at = [np.asarray([float(a)]) for a in low]
         for k, c in zip(wide, x):
             at[k] = c + low[k]
-        return narrowed(blended.on_grid(at))
+        return narrowed(function(at))
 
     def narrowed(found: Array) -> Floats:
         host = np.asarray(to_numpy(found), np.float64)
@@ -326,6 +327,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         at[:, wide] += x
         return _values_at(model, at)
 
+    values, spread = partial(on_own, blended.on_grid), mixture_spread(blended)
     floor = (model.coding_error / units) ** 2
     noise, left = None, None
     if known.noise is not None and known.left is not None and min(known.noise) > 0:
@@ -353,6 +355,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
             prior=replace(prior, means=means),
             values=None if means or noise is not None else values,
             chooses=not getattr(model.settings, "is_linear", True),
+            spread=None if spread is None else partial(on_own, spread),
             source=[(low[k], model.shape[k]) for k in wide],
         ).calibrated()  # fmt: skip
     return Posterior(inner, np.asarray(low, float), wide)
