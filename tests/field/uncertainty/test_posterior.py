@@ -383,6 +383,29 @@ def test_bins_of_noisy_points_are_as_sure_as_their_samples():
     assert few.binned() is few
 
 
+def test_weights_of_points_are_their_own_noise(tmp_path):
+    # Surer samples on one side: deviations of the process with the noise of each.
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 20, (500, 2))
+    weights = np.where(x[:, 0] < 10, 16.0, 1.0)
+    y = np.sin(x[:, 0] / 3) * np.cos(x[:, 1] / 4) + rng.standard_normal(500) * 0.4 / weights**0.5
+    field = ef.fit_points(x, y, bounds=((0, 0), (20, 20)), denoise=0.4, weights=weights)
+    at = np.stack(np.meshgrid([4.0, 16.0], np.linspace(4, 16, 7), indexing="ij"), axis=-1)
+    s, inner = field.std(at), field.model.posterior.inner
+    assert s[0].mean() < 0.6 * s[1].mean()
+    index = np.stack([a.to_index(at[..., k]) for k, a in enumerate(field.domain.axes)], axis=-1)
+    exact = np.diagonal(krige(inner.x, index.reshape(-1, 2), inner.prior.power, inner.noise)[1])
+    assert np.allclose(s.ravel(), exact**0.5 * inner.amplitude * field.model.scale, rtol=0.03)
+    ef.save(field, tmp_path / "a.elm")
+    assert np.allclose(ef.load(tmp_path / "a.elm").std(at), s, rtol=1e-4)
+    part = field.crop([1, 1], [19, 19])
+    assert np.allclose(part.std(at), s, rtol=0.05)
+    ef.save(part, tmp_path / "b.elm")
+    assert np.allclose(ef.load(tmp_path / "b.elm").std(at), part.std(at), rtol=1e-4)
+    error = np.abs(field(at) - np.sin(at[..., 0] / 3) * np.cos(at[..., 1] / 4))
+    assert (error < 4 * s).all()
+
+
 def test_mean_and_integral_are_those_of_the_exact_process():
     rng = np.random.default_rng(2)
     where = rng.uniform(0, 20, (400, 2))

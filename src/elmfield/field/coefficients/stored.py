@@ -285,12 +285,15 @@ class Nodes:
         Numbers of the places of one region after the other.
     starts : integer array, shape (G + 1,)
         Where the places of a region begin and end.
+    noise : array, shape (n,), or None
+        Variance of the noise there in parts of the usual; None where it is the same everywhere.
     """
 
     model: Polyharmonic
     positions: Array = field(repr=False)
     members: Integers = field(repr=False)
     starts: Integers = field(repr=False)
+    noise: Floats | None = field(default=None, repr=False)
 
     def of(self, rows: Integers) -> Integers:
         """Numbers of the places of some regions, one region after the other."""
@@ -326,6 +329,7 @@ class Nodes:
             ),
             members=members.reshape(-1).astype(np.int64),
             starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            noise=None if self.noise is None else self.noise[used],
         )
 
     def moved(self, like: Array) -> "Nodes":

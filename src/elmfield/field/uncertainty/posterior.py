@@ -275,16 +275,18 @@ def _of_points(model: "Model", prior: Prior, units: Floats) -> Neighbours:
     """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
     blended, found = model.blended, model.evidence or Evidence()
     nodes = [g.nodes for g in blended.groups if isinstance(g.nodes, Nodes)]
-    x = np.unique(np.concatenate([to_numpy(n.positions) for n in nodes]), axis=0)
+    every = np.concatenate([to_numpy(n.positions) for n in nodes])
+    x, first = np.unique(every, axis=0, return_index=True)
     periods = np.where(blended.partition.periodic, model.shape, np.inf)
     if found.noise is None or found.amplitude is None:
         values = partial(_values_at, model)
         near = Neighbours(x=x, y=values(x), periods=periods, prior=prior, values=values)
         return near.calibrated()
     noise, amplitude = (np.asarray(a) / units for a in (found.noise, found.amplitude))
+    parts = [np.ones(len(n.positions)) if n.noise is None else n.noise for n in nodes]
     near = Neighbours(
         x=x, y=np.zeros((len(x), len(units))), periods=periods, prior=prior, amplitude=amplitude,
-        noise=float(np.mean((noise / amplitude) ** 2)),
+        noise=float(np.mean((noise / amplitude) ** 2)) * np.concatenate(parts)[first],
     )  # fmt: skip
     return near.binned()
 

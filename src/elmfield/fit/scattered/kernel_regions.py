@@ -271,7 +271,8 @@ class SolvedRegions:
         about = np.floor(np.log(np.maximum(sizes, 1)) / np.log(1.5)).astype(int)
         lengths = np.asarray([c.size for c in self.coefficients])
         begins = np.cumsum(lengths) - lengths
-        positions, groups = move(cells.x, flat), []
+        positions, groups, weights = move(cells.x, flat), [], self.kernels.weights
+        noise = None if weights is None else weights.mean() / weights
         for order, size in sorted(set(zip(orders.tolist(), about.tolist()))):
             regions = np.flatnonzero((orders == order) & (about == size))
             model = Polyharmonic(power_of(order), degree_of(order), d, int(sizes[regions].max()))
@@ -289,7 +290,9 @@ class SolvedRegions:
                 C,
             )
             members = np.concatenate([cells.used[i] for i in regions])
-            nodes = Nodes(model=model, positions=positions, members=members, starts=starts)
+            nodes = Nodes(
+                model=model, positions=positions, members=members, starts=starts, noise=noise
+            )
             groups.append(
                 Group(model=model, regions=regions, coefficients=coefficients, nodes=nodes)
             )

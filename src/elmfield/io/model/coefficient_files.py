@@ -155,14 +155,18 @@ def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
 
 
 def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
-    """Return positions of kernels, and their numbers region after region; nothing without any."""
+    """Return positions of kernels, and their numbers region after region; nothing without any.
+
+    With weights also the noise at these positions, as what is left of it.
+    """
     firsts: dict[int, int] = {}
-    positions, total = [], 0
+    positions, noise, total = [], [], 0
     nodes = [group.nodes for group in plan.groups]
     for own in nodes:
         if isinstance(own, Nodes) and id(own.positions) not in firsts:
             firsts[id(own.positions)] = total
             positions.append(to_numpy(own.positions))
+            noise += [] if own.noise is None else [own.noise.astype(np.float32)]
             total += len(positions[-1])
     if not positions:
         return {}
@@ -173,7 +177,8 @@ def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
             first, last = own.starts[plan.row[region] : plan.row[region] + 2]
             members.append(own.members[first:last] + firsts[id(own.positions)])
     flat = np.concatenate(positions).astype(np.float64).reshape(-1)
-    return {"positions": flat, "members": narrow_integers(np.concatenate(members))}
+    found = {"positions": flat, "members": narrow_integers(np.concatenate(members))}
+    return found | ({"left": np.concatenate(noise)} if noise else {})
 
 
 def narrow_integers(values: Array) -> Array:
@@ -348,7 +353,9 @@ def read_coefficients(
     if any(model.recipe["kind"] == "weights" for model in models):
         nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
     elif any(model.basis is None for model in models):
-        nodes = _read_nodes(arrays, part, which, shelf, [model.model for model in models])
+        has_noise = meta.evidence is not None and meta.evidence.left is True
+        each = [model.model for model in models]
+        nodes = _read_nodes(arrays, part, which, shelf, each, has_noise)
     groups = []
     for g, model in enumerate(models):
         regions = np.flatnonzero(which == g)
@@ -399,6 +406,7 @@ def _read_nodes(
     which: Integers,
     shelf: Shelf,
     models: Sequence[LocalModel],
+    has_noise: bool,
 ) -> list[Nodes | Draws | None]:
     """Return the places of the kernels of each group; all groups have kernels."""
     d, order, index = len(part.shape), file_order(part), shelf.index
@@ -413,12 +421,16 @@ def _read_nodes(
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")
+    noise = np.asarray(arrays.read("left", len(positions), "float32")) if has_noise else None
+    arrays.require(noise is None or bool((noise > 0).all()), "the noise of samples is no number")
     starts, found = run_starts(counts, order), []
     for g, model in enumerate(kernels):
         own = np.flatnonzero(which == g)
         runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])
         ends = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
-        found.append(Nodes(model=model, positions=positions, members=runs, starts=ends))
+        found.append(
+            Nodes(model=model, positions=positions, members=runs, starts=ends, noise=noise)
+        )
     return list(found)
 
 

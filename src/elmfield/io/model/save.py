@@ -297,7 +297,7 @@ def describe(field: Field, dtype: str) -> Description:
     known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
     if known.left is not None:
         arrays["left"] = known.left.reshape(-1)
-    noise = metadata.EvidenceRecord(**{**vars(known), "left": known.left is not None})
+    noise = metadata.EvidenceRecord(**{**vars(known), "left": "left" in arrays})
     low, high = list(field.domain.low), list(field.domain.high)
     is_whole = (low, high) == ([-0.5] * len(low), [n - 0.5 for n in field.domain.shape])
     box = {} if is_whole else {"low": low, "high": high}
