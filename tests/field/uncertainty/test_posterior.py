@@ -653,6 +653,14 @@ def test_few_samples(shape):
     assert field.std(np.zeros(len(shape))) == pytest.approx(0, abs=1e-6)
 
 
+def test_report_tells_calibration_whatever_was_asked_before():
+    for field in (ef.fit(PICTURE), ef.fit(GAPS), ef.fit(PICTURE, ef.oriented())):
+        shares = field.report()["left-out samples inside 50, 90, 99 %"]
+        assert shares[1] == pytest.approx(0.9, abs=0.01)
+        field.std([3.5, 3.5])
+        assert field.report()["left-out samples inside 50, 90, 99 %"] == shares
+
+
 def test_constants_are_sure():
     assert (ef.fit(np.full((20, 20), 7.0)).std([[3.5, 4.5]]) == 0).all()
     assert Calibration.of(np.zeros(10)) == Calibration()

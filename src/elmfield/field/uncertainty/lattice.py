@@ -206,10 +206,10 @@ class Lattice(PosteriorPart):
         near = [_linear(c - 0.5, n, wraps) for c, n, wraps in zip(x, self.shape, self.periodic)]
         near = [(i - a, w) for (i, w), a in zip(near, first)]
         off = combine(maps[1], near)
-        if self.chooses:
-            total *= total / np.maximum(total + off, 1e-300)
-            off = 0.0 if self.spread is None else combine(maps[2], near)
-        return np.asarray(total + off)
+        if not self.chooses:
+            return np.asarray(total + off)
+        total *= total / np.maximum(total + off, 1e-300)
+        return np.asarray(total if self.spread is None else total + combine(maps[2], near))
 
     def amplitudes(self, x: Floats) -> Floats:
         """Standard deviations of what `joint` has covariances of, at points x, (n, d): (n, C)."""
