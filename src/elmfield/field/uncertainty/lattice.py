@@ -16,6 +16,7 @@ import numpy as np
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.prior import (
+    AROUND,
     BLOCKS,
     COMMON_SHARE,
     LEFT_OUT_BOX,
@@ -48,9 +49,6 @@ KEPT_RESIDUALS = 1 << 24
 
 LEAST_VARIANCE = 1e-9
 """Variances below this part of the largest are rounding."""
-
-AROUND = 4
-"""Samples around places whose covariances are asked for that are taken into account."""
 
 Taps = tuple[Integers, Floats]
 """Entries of an array along an axis around p positions, (p, t), and their weights of sum 1."""

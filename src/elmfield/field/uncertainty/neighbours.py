@@ -15,6 +15,7 @@ import numpy as np
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.prior import (
+    AROUND,
     BLOCKS,
     COMMON_SHARE,
     LARGEST_POWER,
@@ -298,6 +299,17 @@ class Neighbours(PosteriorPart):
         require_small(len(used))
         t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
         return self.prior.joint(near, t, self._noise(used))
+
+    def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
+        """Where samples lie in a box and around it, if they are as many as those of a grid."""
+        if np.isfinite(self.periods).any() or np.ndim(self.noise):
+            return None
+        first, last = (f(self.x, axis=0) for f in (np.min, np.max))
+        a, b = np.maximum(low - AROUND, first), np.minimum(high + AROUND, last)
+        near = self.x[np.all((self.x >= a) & (self.x <= b), axis=1)] - low
+        if len(near) < math.prod(np.floor(b) - np.ceil(a) + 1):
+            return None
+        return near.round(9).tobytes(), (high - low).round(9).tobytes()
 
     @property
     def block(self) -> float:

@@ -43,6 +43,9 @@ JITTER = 1e-13
 COMMON_SHARE = 0.2
 """What the mean of all residuals counts for in a local amplitude, in parts of the near ones."""
 
+AROUND = 4
+"""Samples around places of a grid whose covariances are asked for that are taken into account."""
+
 BLOCKS = {1: 500.0, 2: 14.0, 3: 4.0}
 """Samples on each axis of a box whose covariances fit into one dense matrix; else 2."""
 
