@@ -134,7 +134,7 @@ class Neighbours(PosteriorPart):
         m = (BIN_SHARE * ratio) ** (1 / (1 + self.prior.power / d))
         if m < LEAST_BINNED:
             return self
-        x, weights = self._wrapped(self.x), 1 / np.broadcast_to(self.noise, len(self.x))
+        x, weights = wrapped(self.x, self.periods), 1 / np.broadcast_to(self.noise, len(self.x))
         cells = np.floor(x / m ** (1 / d)).astype(np.int64)
         place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
         total = np.bincount(place, weights)
@@ -175,18 +175,7 @@ class Neighbours(PosteriorPart):
     @cached_property
     def _tree(self) -> "cKDTree":
         """The samples, to be searched."""
-        from scipy.spatial import cKDTree  # 0.1 s, for who asks
-
-        wraps = np.isfinite(self.periods)
-        sizes = np.where(wraps, self.periods, 0.0)
-        return cKDTree(self._wrapped(self.x), boxsize=sizes if wraps.any() else None)
-
-    def _wrapped(self, x: Floats) -> Floats:
-        """Places on periodic axes between 0 and their period."""
-        wraps = np.isfinite(self.periods)
-        period = np.where(wraps, self.periods, 1.0)
-        inside = np.where(wraps, (x + 0.5) % period, x)
-        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+        return tree_of(self.x, self.periods)
 
     def _noise(self, which: Integers) -> Floats:
         """Variances of the noise of some samples."""
@@ -195,14 +184,12 @@ class Neighbours(PosteriorPart):
     def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
         """Distances and numbers of the k nearest samples, or of all, (n, k)."""
         k = min(k, len(self.x))
-        far, which = self._tree.query(self._wrapped(x), k=k)
+        far, which = self._tree.query(wrapped(x, self.periods), k=k)
         return far.reshape(len(x), k), which.reshape(len(x), k)
 
     def _seen(self, x: Floats, at: Floats) -> Floats:
         """Where places `at` lie as seen from places x, the nearest image of each."""
-        period = np.where(np.isfinite(self.periods), self.periods, 1.0)
-        t = at - x
-        return np.asarray(t - np.where(np.isfinite(self.periods), np.round(t / period) * period, 0))
+        return shortest(at - x, self.periods)
 
     def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
         """Samples asked at x, what each counts for, and the variance per amplitude.
@@ -315,6 +302,33 @@ class Neighbours(PosteriorPart):
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
         return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
+
+
+# --- axes that repeat -----------------------------------------------------------------------------
+
+
+def wrapped(x: Floats, periods: Floats) -> Floats:
+    """Places on axes that repeat between 0 and their period; those of others are infinite."""
+    wraps = np.isfinite(periods)
+    period = np.where(wraps, periods, 1.0)
+    inside = np.where(wraps, (x + 0.5) % period, x)
+    return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+
+
+def tree_of(x: Floats, periods: Floats) -> "cKDTree":
+    """Places, to be searched at :func:`wrapped` ones."""
+    from scipy.spatial import cKDTree  # 0.1 s, for who asks
+
+    wraps = np.isfinite(periods)
+    boxsize = np.where(wraps, periods, 0.0) if wraps.any() else None
+    return cKDTree(wrapped(x, periods), boxsize=boxsize)
+
+
+def shortest(u: Floats, periods: Floats) -> Floats:
+    """Offsets by the shortest way round."""
+    wraps = np.isfinite(periods)
+    period = np.where(wraps, periods, 1.0)
+    return np.asarray(u - np.where(wraps, np.round(u / period) * period, 0))
 
 
 def _alike(t: Floats, noise: Floats) -> tuple[Integers, Integers, Integers]:
