@@ -54,10 +54,10 @@ def heldout_short():
 def _by_level(section, key, name):
     """Rows of one section by how much is missing, or how noisy it is."""
     lines, rows = [], rows_of("uncertainty", section)
-    for level in sorted({r[key] for r in rows}):
-        some = [r for r in rows if r[key] == level]
+    for level, known in sorted({(r[key], r.get("level")) for r in rows}):
+        some = [r for r in rows if (r[key], r.get("level")) == (level, known)]
         held = [r["inside_0.9"] for r in some]
-        told = f"{100 * level:.0f} % {name}" if section == "gaps" else f"{name} {level} of 255"
+        told = f"{100 * level:.0f} % {name}" if known is None else f"{name} {level}, {known}"
         spread = f"{min(held):.2f} to {max(held):.2f}"
         crps = np.mean([r["crps_ratio"] for r in some])
         lines.append([told, len(some), f"{np.mean(held):.3f}", spread, f"{crps:.3f}"])

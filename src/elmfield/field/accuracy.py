@@ -19,6 +19,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.errors import StoreError
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded, values_at_samples
+from elmfield.field.uncertainty.posterior import why_none
 from elmfield.measure.metrics import max_error, peak_to_peak, psnr
 from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, with_nan
 
@@ -362,9 +363,8 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
     noise = False if model.settings is None else model.settings.denoise
     if noise is not False:
         rows["noise taken out"] = noise
-    posterior = model.__dict__.get("posterior")  # if somebody asked for deviations before
-    if posterior is not None and posterior.inner.calibration.shares:
-        rows[CALIBRATION] = posterior.inner.calibration.shares
+    if why_none(model) is None and model.posterior.inner.calibration.shares:
+        rows[CALIBRATION] = model.posterior.inner.calibration.shares
     if model.settings is not None:
         rows["settings"] = str(model.settings)
     return Report(rows)

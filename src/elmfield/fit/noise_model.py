@@ -124,10 +124,8 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     if present is not None:
         full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
         index = index[full] if full.any() or overlap == 1 else index
-    index, modes = (
-        index[:: max(1, len(index) // LEARNING_BOXES)],
-        product_modes(box, (1.1,) * len(box)),
-    )
+    index = index[:: max(1, len(index) // LEARNING_BOXES)]
+    modes = product_modes(box, (1.1,) * len(box))
     parts = [(np.arange(a.width), a.width) for a in modes.axes]
     own = [(j >= n * low // 4) & (j < max(2, n * (2 * low) // 4)) for j, n in parts]
     which = np.flatnonzero(reduce(np.logical_and.outer, own))

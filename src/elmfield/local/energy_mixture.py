@@ -126,15 +126,23 @@ class Beliefs:
         waves, near = waves_of(box), np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
         axes = [near if n > 2 else np.zeros(1) for n in box]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
-        F = kernels_of(waves, box, self.spectra, points) @ self.Q  # (K, P, S)
-        D = F + energies.affine_at(box, points) @ self.rest
-        D = D - D[0]
+        D = self.differences_at(points)
         left = energies.transfer(waves) if self.means else 1.0
         kernel = kernels_of(waves, box, self.spectra[:1] * left)[0]
         gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
         variance, U = np.linalg.eigh((gram + gram.T) / 2)
         keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
         return np.asarray(U[:, keep][:, ::-1])
+
+    def differences_at(self, points: Floats) -> Floats:
+        """What samples count for in members' functions less the isotropic one, (K, P, S).
+
+        At points on the grid of half samples, (P, d), counted from the centre of the wide box.
+        """
+        box = wide_box(self.box)
+        F = kernels_of(waves_of(box), box, self.spectra, points) @ self.Q
+        D = F + energies.affine_at(box, points) @ self.rest
+        return np.asarray(D - D[0])
 
     @property
     def principal(self) -> Floats:

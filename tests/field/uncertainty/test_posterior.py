@@ -252,6 +252,80 @@ def test_what_differs_from_the_process_adds_to_errors_or_explains_them():
     assert np.allclose(replace(inner, values=values).variance(far), inner.variance(far))
 
 
+def test_members_of_a_mixture_add_their_spread():
+    # On the samples of one region's box, with the weights and functions of all its energies.
+    from elmfield.local import energies
+
+    field = FIELDS["oriented"]
+    inner, blended = field.model.posterior.inner, field.model.blended
+    region = int(np.argmin(np.abs(blended.centres - 20).sum(axis=1)))
+    row, chosen = int(blended.group_of[1][region]), blended.groups[0].coefficients
+    u = np.array([0.5, -0.5])
+    at = blended.centres[region] + u
+    beliefs, start = chosen.beliefs, (blended.centres[region] - 3).astype(int)
+    box = PICTURE[tuple(slice(a, a + 7) for a in start)] / float(field.model.scale[0])
+    p = chosen.energy_weights(np.array([row]))[0]
+    F = energies.kernels_of(beliefs.waves, (7, 7), beliefs.spectra, u[None]) @ beliefs.Q
+    each = ((F + energies.affine_at((7, 7), u[None]) @ beliefs.rest) @ box.ravel())[:, 0]
+    expected = p @ (each - p @ each) ** 2
+    assert chosen.member_spread(np.array([row]), u[None])[0, 0, 0] == pytest.approx(expected)
+    assert inner.spread([at[:1], at[1:]])[0, 0, 0] == pytest.approx(expected)
+    more = inner.variance(at[None]) - replace(inner, spread=None).variance(at[None])
+    assert more[0, 0] == pytest.approx(expected, rel=1e-3)
+    assert (field.std(np.indices((4, 4)).reshape(2, -1).T + 20.0) == 0).all()
+    assert FIELDS["smooth"].model.posterior.inner.spread is None
+
+
+@pytest.mark.parametrize("shape", [(60,), (40, 36), (14, 1, 15), (13, 12, 11)])
+def test_spread_turns_with_the_array(shape):
+    y, settings = rough(shape, 1.2, seed=3), ef.oriented(order=1.3)
+    field, back = ef.fit(y, settings), ef.fit(y.T[::-1], settings)
+    at = [np.arange(n - 1) + 0.5 for n in shape if n > 1]
+    s, turned = (f.model.posterior.inner.spread for f in (field, back))
+    s, turned = s(at)[..., 0], turned(at[::-1])[..., 0]
+    assert (s > 0).all()
+    assert np.allclose(s, turned[::-1].T * float(back.model.scale[0] / field.model.scale[0]) ** 2)
+
+
+def test_a_small_gap_changes_deviations_far_from_it_little():
+    y = rough((48, 44), 1.3, seed=7)
+    field, holed = ef.fit(y), ef.fit(np.where(np.arange(y.size).reshape(y.shape) == 99, np.nan, y))
+    assert holed.model.posterior.inner.prior.power == pytest.approx(
+        field.model.posterior.inner.prior.power, rel=0.05
+    )
+    x = RNG.uniform(12, 40, (300, 2))
+    assert np.median(holed.std(x) / field.std(x)) == pytest.approx(1, abs=0.1)
+    whole = np.ones(y.shape, bool)
+    s = [f.means(mask=whole, quantity="std", missing="fill") for f in (field, holed)]
+    assert s[1] == pytest.approx(s[0], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "kind", ["smooth", "oriented", "gaps", "means", "noisy scattered", "dense"]
+)
+def test_a_thousand_draws_agree_with_deviations_between_samples(kind):
+    # Counted: a deviation of 1000 draws errs by 1 / sqrt(2000) of itself.
+    field, rng = FIELDS[kind], np.random.default_rng(6)
+    z = []
+    for _ in range(12):
+        x = inside(field, 1, seed=int(rng.integers(1000))) + rng.uniform(-1, 1, (10, 2))
+        x = np.clip(x, 0.2, 29.3)
+        drawn = field.draw(1000, x, seed=int(rng.integers(1000)))
+        z.append((drawn.std(axis=0) / field.std(x) - 1) * np.sqrt(2000))
+        assert np.abs(drawn.mean(axis=0) - field(x)).max() < 5 * field.std(x).max() / 1000**0.5
+    assert 0.8 < np.std(z) < 1.25
+    assert np.mean(np.abs(z) < 1.645) == pytest.approx(0.9, abs=0.08)
+
+
+def test_masks_of_observed_fields_need_no_matrix_of_places():
+    field = ef.fit_observations([ob.values(SOME, VALUES)], shape=(120, 110))
+    mask = np.zeros(field.shape, bool)
+    mask[1:6, 2:6] = True
+    box = field.integral([0.5, 1.5], [5.5, 5.5], quantity="std")
+    assert field.integral(mask=mask, quantity="std") == pytest.approx(box, rel=0.01)
+    assert field.means(mask=np.ones(field.shape, bool), quantity="std") > 0
+
+
 @pytest.mark.parametrize("power", [1.5, 3.0])
 def test_power_and_intervals_are_found(power):
     y = rough((160, 160), power, seed=2)
@@ -307,6 +381,29 @@ def test_bins_of_noisy_points_are_as_sure_as_their_samples():
     close(bins.variance(at) / every.variance(at), 1, 0.1)
     few = replace(every, noise=1.0)
     assert few.binned() is few
+
+
+def test_weights_of_points_are_their_own_noise(tmp_path):
+    # Surer samples on one side: deviations of the process with the noise of each.
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0, 20, (500, 2))
+    weights = np.where(x[:, 0] < 10, 16.0, 1.0)
+    y = np.sin(x[:, 0] / 3) * np.cos(x[:, 1] / 4) + rng.standard_normal(500) * 0.4 / weights**0.5
+    field = ef.fit_points(x, y, bounds=((0, 0), (20, 20)), denoise=0.4, weights=weights)
+    at = np.stack(np.meshgrid([4.0, 16.0], np.linspace(4, 16, 7), indexing="ij"), axis=-1)
+    s, inner = field.std(at), field.model.posterior.inner
+    assert s[0].mean() < 0.6 * s[1].mean()
+    index = np.stack([a.to_index(at[..., k]) for k, a in enumerate(field.domain.axes)], axis=-1)
+    exact = np.diagonal(krige(inner.x, index.reshape(-1, 2), inner.prior.power, inner.noise)[1])
+    assert np.allclose(s.ravel(), exact**0.5 * inner.amplitude * field.model.scale, rtol=0.03)
+    ef.save(field, tmp_path / "a.elm")
+    assert np.allclose(ef.load(tmp_path / "a.elm").std(at), s, rtol=1e-4)
+    part = field.crop([1, 1], [19, 19])
+    assert np.allclose(part.std(at), s, rtol=0.05)
+    ef.save(part, tmp_path / "b.elm")
+    assert np.allclose(ef.load(tmp_path / "b.elm").std(at), part.std(at), rtol=1e-4)
+    error = np.abs(field(at) - np.sin(at[..., 0] / 3) * np.cos(at[..., 1] / 4))
+    assert (error < 4 * s).all()
 
 
 def test_mean_and_integral_are_those_of_the_exact_process():
@@ -554,6 +651,14 @@ def test_few_samples(shape):
     assert np.isfinite(field.std(at))
     assert np.isfinite(field.std(at, quantity="gradient")).all()
     assert field.std(np.zeros(len(shape))) == pytest.approx(0, abs=1e-6)
+
+
+def test_report_tells_calibration_whatever_was_asked_before():
+    for field in (ef.fit(PICTURE), ef.fit(GAPS), ef.fit(PICTURE, ef.oriented())):
+        shares = field.report()["left-out samples inside 50, 90, 99 %"]
+        assert shares[1] == pytest.approx(0.9, abs=0.01)
+        field.std([3.5, 3.5])
+        assert field.report()["left-out samples inside 50, 90, 99 %"] == shares
 
 
 def test_constants_are_sure():

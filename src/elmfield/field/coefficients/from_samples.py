@@ -225,6 +225,24 @@ class FromSamples(Coefficients):
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
 
+    def member_spread(self, rows: Integers, points: Floats) -> Floats:
+        """Variance among the functions of all energies in some regions, (len(rows), P, C).
+
+        At points on the grid of half samples, (P, d), counted from the centre of a box; they
+        deviate from their mean by the weights of energies.
+        """
+        beliefs, found = self.beliefs, []
+        if beliefs is None:
+            raise TypeError("these regions have one energy each, so nothing spreads.")
+        wide = [k for k, n in enumerate(self.box) if n > 1] or [0]
+        D = beliefs.differences_at(points[:, wide])
+        for _, _, Y in self._batches(rows, beliefs.work + D[:, :, 0].size):
+            p = np.asarray(to_numpy(beliefs.weights(Y, self.boxes.rounding)), np.float64)
+            f = np.tensordot(np.asarray(to_numpy(Y), np.float64), D, axes=(1, 2))  # (G, C, K, P)
+            f = f - np.einsum("gk,gckp->gcp", p, f)[:, :, None]
+            found.append(np.einsum("gk,gckp->gpc", p, f**2))
+        return np.concatenate(found)
+
     # --- parts, and other places ----------------------------------------------------------------
 
     def rows(self, rows: Integers) -> "FromSamples":

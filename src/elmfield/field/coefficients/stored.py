@@ -285,12 +285,15 @@ class Nodes:
         Numbers of the places of one region after the other.
     starts : integer array, shape (G + 1,)
         Where the places of a region begin and end.
+    noise : array, shape (n,), or None
+        Variance of the noise there in parts of the usual; None where it is the same everywhere.
     """
 
     model: Polyharmonic
     positions: Array = field(repr=False)
     members: Integers = field(repr=False)
     starts: Integers = field(repr=False)
+    noise: Floats | None = field(default=None, repr=False)
 
     def of(self, rows: Integers) -> Integers:
         """Numbers of the places of some regions, one region after the other."""
@@ -320,7 +323,9 @@ class Nodes:
         used, members = np.unique(self.of(rows), return_inverse=True)
         starts = np.append(0, np.cumsum(np.diff(self.starts)[rows]))
         places = take(self.positions, move(used, self.positions), axis=0)
-        return replace(self, positions=places, members=members.reshape(-1), starts=starts)
+        noise = None if self.noise is None else self.noise[used]
+        about = {"members": members.reshape(-1), "starts": starts, "noise": noise}
+        return replace(self, positions=places, **about)
 
     def moved(self, like: Array) -> "Nodes":
         """The same in the library and on the device of `like`."""

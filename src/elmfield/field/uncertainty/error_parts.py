@@ -7,7 +7,7 @@ over. Regions that blend share samples, so these sums are added before they are 
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product as cartesian
@@ -19,7 +19,7 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.blend.points import contributions, leibniz, offset
 from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS
-from elmfield.field.uncertainty.prior import PosteriorPart, Terms
+from elmfield.field.uncertainty.prior import Known, PosteriorPart, Terms
 from elmfield.local.bases.dense_modes import OnDense
 
 if TYPE_CHECKING:
@@ -43,15 +43,34 @@ class ErrorParts(PosteriorPart):
     def half(self, x: Floats, terms: Terms = ()) -> Floats:
         """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
 
+    @property
+    def at_once(self) -> int:
+        """Places whose parts are made together."""
+        return 4096
+
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of sums of derivatives, at index coordinates (n, d)."""
-        found = [(self.half(x[i:j], terms) ** 2).sum(axis=-1) for i, j in runs(len(x), 4096)]
-        return np.concatenate(found) + (0.0 if terms else self.floor)
+        found = np.zeros((len(x), len(self.floor)))
+        for i, j in runs(len(x), self.at_once):
+            squares = (self.half(x[i:j], terms) ** 2).sum(axis=-1)
+            found[i:j] = squares.reshape(j - i, -1)
+        return found + (0.0 if terms else self.floor)
 
     def joint(self, x: Floats) -> Floats:
         """Covariances of the first channel's values at places x, (n, n)."""
         half = self.half(x)[:, 0]
         return np.asarray(half @ half.T)
+
+    def sum_variance(
+        self, axes: Sequence[Floats], weights: Floats, box: tuple[Floats, Floats], known: Known
+    ) -> Floats:
+        """Variance, (C,), of a weighted sum over places: sums of parts, then of their squares."""
+        total, used = np.zeros(()), np.flatnonzero(weights)
+        for i, j in runs(len(used), self.at_once):
+            places = np.unravel_index(used[i:j], [len(a) for a in axes])
+            half = self.half(np.stack([a[k] for a, k in zip(axes, places)], axis=-1))
+            total = total + weights[used[i:j]] @ (half if half.ndim == 2 else half.swapaxes(0, 1))
+        return np.asarray(np.sum(total**2, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,17 +190,15 @@ class LayerErrors(ErrorParts):
         data = np.concatenate([p.ravel() for _, p, _ in parts])
         return csr_array((data, (i, j)), (len(x), total + len(self.squares) * widest))
 
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
-        """Variances (n, 1) of values, or of sums of derivatives, at index coordinates (n, d)."""
+    @property
+    def at_once(self) -> int:
+        """Places whose parts are made together."""
         most = max(self.model(int(g.regions[0])).n_samples for g in self.blended.groups)
-        each = max(1, BATCH_NUMBERS // most)
-        some = (self.half(x[i:j], terms) for i, j in runs(len(x), each))
-        found = [np.zeros(0), *((h * h).sum(axis=1) for h in some)]
-        return np.concatenate(found)[:, None]
+        return max(1, BATCH_NUMBERS // most)
 
     def joint(self, x: Floats) -> Floats:
         """Covariances of values at places x, (n, n)."""
-        half = self.half(x, ())
+        half = self.half(x)
         return np.asarray((half @ half.T).toarray())
 
 

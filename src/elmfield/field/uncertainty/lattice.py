@@ -16,21 +16,20 @@ import numpy as np
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.prior import (
+    AROUND,
     BLOCKS,
     COMMON_SHARE,
     LEFT_OUT_BOX,
-    START_POWER,
     Calibration,
     PosteriorPart,
     Prior,
     Terms,
     compact,
     filtered,
-    growth,
     left_out_filter,
+    prior_of,
     probes,
     require_small,
-    stretch,
 )
 
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
@@ -50,9 +49,6 @@ KEPT_RESIDUALS = 1 << 24
 
 LEAST_VARIANCE = 1e-9
 """Variances below this part of the largest are rounding."""
-
-AROUND = 4
-"""Samples around places whose covariances are asked for that are taken into account."""
 
 Taps = tuple[Integers, Floats]
 """Entries of an array along an axis around p positions, (p, t), and their weights of sum 1."""
@@ -79,6 +75,8 @@ class Lattice(PosteriorPart):
         Whether it chooses among energies by the samples. Then what it differs by from the
         posterior's mean is a part of the signal that is no error any more; otherwise it adds to
         errors.
+    spread : callable or None
+        Variance among the functions of these energies, on a grid of middles between samples.
     common : array, shape (C,)
         The mean of all residuals.
     noise : array, shape (C,), or None
@@ -94,6 +92,7 @@ class Lattice(PosteriorPart):
     prior: Prior
     values: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     chooses: bool = False
+    spread: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     common: Floats = field(default_factory=lambda: np.ones(1))
     noise: Floats | None = None
     left: Floats | None = field(default=None, repr=False)
@@ -105,13 +104,7 @@ class Lattice(PosteriorPart):
         The prior's own power serves short axes.
         """
         blocks = [self.read(slab) for slab in probes(self.shape)]
-        prior = Prior(START_POWER, np.ones(len(self.shape)))
-        if min(min(b.shape[:-1]) for b in blocks) < 2 * LEFT_OUT_BOX.get(len(self.shape), 3):
-            prior = replace(prior, power=self.prior.power)
-        else:
-            for _ in range(2):
-                prior = Prior(growth(prior, blocks), stretch(prior, blocks))
-        made = replace(self, prior=replace(prior, means=self.prior.means))
+        made = replace(self, prior=prior_of(self.prior, blocks))
         residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
         flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
         made = replace(made, common=flat.mean(axis=0))
@@ -147,15 +140,15 @@ class Lattice(PosteriorPart):
         return total / (1 - own + COMMON_SHARE)
 
     @cached_property
-    def _all_maps(self) -> tuple[Floats, Floats] | None:
+    def _all_maps(self) -> tuple[Floats, Floats, Floats] | None:
         """Residuals of all samples and `_apart`; None where these are too many."""
         if math.prod(self.shape) * len(self.common) > KEPT_RESIDUALS:
             return None
         return self._maps([0] * len(self.shape), self.shape)
 
-    def _maps(self, first: Sequence[int], last: Sequence[int]) -> tuple[Floats, Floats]:
+    def _maps(self, first: Sequence[int], last: Sequence[int]) -> tuple[Floats, Floats, Floats]:
         """Residuals of the samples from first to last, and what lies apart behind them."""
-        return self._residuals(first, last), self._apart(first, last)
+        return self._residuals(first, last), *self._apart(first, last)
 
     def _residuals(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Residuals of the samples from first to last, (..., C); those at borders repeat others."""
@@ -172,25 +165,27 @@ class Lattice(PosteriorPart):
         y = self.read(tuple(slab))[np.ix_(*inner)]
         return np.abs(filtered(y, self._filter))[np.ix_(*outer)]
 
-    def _apart(self, first: Sequence[int], last: Sequence[int]) -> Floats:
-        """Squares of what the function differs by from the posterior's mean, (..., C).
+    def _apart(self, first: Sequence[int], last: Sequence[int]) -> tuple[Floats, Floats]:
+        """Squares of what the function differs by from the posterior's mean; `spread`; (..., C).
 
         In amplitudes, in the middle behind each of the samples from first to last; 0 at borders.
         """
         (t, inverse), sides = self._pattern, self._pattern_sides
-        found = np.zeros((*(b - a for a, b in zip(first, last)), len(self.common)))
+        found, spread = np.zeros((2, *(b - a for a, b in zip(first, last)), len(self.common)))
         low = [max(a, m // 2 - 1) for a, m in zip(first, sides)]
         high = [min(b, n - m // 2) for b, n, m in zip(last, self.shape, sides)]
         if self.values is None or any(m % 2 or b <= a for a, b, m in zip(low, high, sides)):
-            return found
+            return found, spread
         slab = tuple(slice(a + 1 - m // 2, b + m // 2) for a, b, m in zip(low, high, sides))
         weights = (self.prior.rows(np.zeros((1, len(sides))), t) @ inverse)[0, : len(t)]
         mean = filtered(self.read(slab), weights.reshape(sides), even=True)
-        own = self.values([np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)])
+        at = [np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)]
         inner = tuple(slice(a - i, b - i) for a, b, i in zip(low, high, first))
-        middle = float(self._direct(np.zeros((1, len(sides))), ())[0])
-        found[inner] = (own - mean) ** 2 / max(middle, 1e-300)
-        return found
+        middle = max(float(self._direct(np.zeros((1, len(sides))), ())[0]), 1e-300)
+        found[inner] = (self.values(at) - mean) ** 2 / middle
+        if self.spread is not None:
+            spread[inner] = self.spread(at) / middle
+        return found, spread
 
     def _squares(self, x: Sequence[Floats], combine: Combine) -> Floats:
         """Variances of the prior at points or on a grid, given axis by axis."""
@@ -207,10 +202,12 @@ class Lattice(PosteriorPart):
         if self.values is None:
             return total
         near = [_linear(c - 0.5, n, wraps) for c, n, wraps in zip(x, self.shape, self.periodic)]
-        off = combine(maps[1], [(i - a, w) for (i, w), a in zip(near, first)])
-        if self.chooses:
-            return np.asarray(total * total / np.maximum(total + off, 1e-300))
-        return np.asarray(total + off)
+        near = [(i - a, w) for (i, w), a in zip(near, first)]
+        off = combine(maps[1], near)
+        if not self.chooses:
+            return np.asarray(total + off)
+        total *= total / np.maximum(total + off, 1e-300)
+        return np.asarray(total if self.spread is None else total + combine(maps[2], near))
 
     def amplitudes(self, x: Floats) -> Floats:
         """Standard deviations of what `joint` has covariances of, at points x, (n, d): (n, C)."""

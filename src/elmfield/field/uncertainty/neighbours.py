@@ -15,6 +15,7 @@ import numpy as np
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.uncertainty.prior import (
+    AROUND,
     BLOCKS,
     COMMON_SHARE,
     LARGEST_POWER,
@@ -33,8 +34,12 @@ if TYPE_CHECKING:
 ASKED, MOST_ASKED = {1: 16, 2: 48, 3: 80}, 128
 """Samples that a place asks, by number of axes, else 100; and at most, with noise."""
 
-AVERAGED = {1: 12, 2: 14, 3: 20}
-"""Samples around a place whose residuals make its amplitude; else 30."""
+AVERAGED = {1: 12, 2: 20, 3: 20}
+"""Samples around a place whose residuals make its amplitude; else 30.
+
+On 16 of scikit-image's pictures and three processes, half and four fifths of them missing, 14 in
+the plane are 0.3 % worse by CRPS, 28 to 40 alike; 20 are about what a complete grid averages.
+"""
 
 NOISY_BLOCKS = {1: 1000.0, 2: 40.0, 3: 10.0}
 """As BLOCKS, where errors have longer waves; else 2."""
@@ -43,14 +48,14 @@ BIN_SHARE, LEAST_BINNED = 0.1, 2.0
 """How much a process may vary within bins of noisy samples, in parts of the noise of their means;
 bins of fewer samples are not worth it."""
 
-FADING = 0.7
-"""Samples beyond this part of the farthest one's distance count less."""
+FADING, LARGEST_NOISE = 0.7, 1e8
+"""Samples beyond this part of the farthest distance count less; with so much noise not at all."""
 
 PROBES = 400
 """Samples from which power and calibration are found."""
 
-BATCH_NUMBERS = 1 << 20
-"""Numbers of the systems that are solved together, at most."""
+BATCH_NUMBERS, PLACES_AT_ONCE = 1 << 20, 1 << 15
+"""Numbers of the systems that are solved together, at most; places that are asked for together."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,8 +91,8 @@ class Neighbours(PosteriorPart):
     common: Floats = field(default_factory=lambda: np.ones(1))
     values: Callable[[Floats], Floats] | None = field(default=None, repr=False)
 
-    def calibrated(self) -> "Neighbours":
-        """The same with power and calibration from samples without noise.
+    def calibrated(self, *, finds_power: bool = True) -> "Neighbours":
+        """The same with power, unless it is known, and calibration from samples without noise.
 
         The prior's own power serves few of them.
         """
@@ -96,7 +101,9 @@ class Neighbours(PosteriorPart):
             return replace(self, amplitude=self.y.std(axis=0))
         rng = np.random.default_rng(0)
         probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
-        if len(fewer) > 2 * made.asked:  # the power by which errors grow where samples are sparser
+        if (
+            finds_power and len(fewer) > 2 * made.asked
+        ):  # the power by which errors grow where samples are sparser
             coarse = replace(self, x=self.x[fewer], y=self.y[fewer])
             some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):
@@ -127,7 +134,7 @@ class Neighbours(PosteriorPart):
         m = (BIN_SHARE * ratio) ** (1 / (1 + self.prior.power / d))
         if m < LEAST_BINNED:
             return self
-        x, weights = self._wrapped(self.x), 1 / np.broadcast_to(self.noise, len(self.x))
+        x, weights = wrapped(self.x, self.periods), 1 / np.broadcast_to(self.noise, len(self.x))
         cells = np.floor(x / m ** (1 / d)).astype(np.int64)
         place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
         total = np.bincount(place, weights)
@@ -168,18 +175,7 @@ class Neighbours(PosteriorPart):
     @cached_property
     def _tree(self) -> "cKDTree":
         """The samples, to be searched."""
-        from scipy.spatial import cKDTree  # 0.1 s, for who asks
-
-        wraps = np.isfinite(self.periods)
-        sizes = np.where(wraps, self.periods, 0.0)
-        return cKDTree(self._wrapped(self.x), boxsize=sizes if wraps.any() else None)
-
-    def _wrapped(self, x: Floats) -> Floats:
-        """Places on periodic axes between 0 and their period."""
-        wraps = np.isfinite(self.periods)
-        period = np.where(wraps, self.periods, 1.0)
-        inside = np.where(wraps, (x + 0.5) % period, x)
-        return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+        return tree_of(self.x, self.periods)
 
     def _noise(self, which: Integers) -> Floats:
         """Variances of the noise of some samples."""
@@ -188,14 +184,12 @@ class Neighbours(PosteriorPart):
     def _nearest(self, x: Floats, k: int) -> tuple[Floats, Integers]:
         """Distances and numbers of the k nearest samples, or of all, (n, k)."""
         k = min(k, len(self.x))
-        far, which = self._tree.query(self._wrapped(x), k=k)
+        far, which = self._tree.query(wrapped(x, self.periods), k=k)
         return far.reshape(len(x), k), which.reshape(len(x), k)
 
     def _seen(self, x: Floats, at: Floats) -> Floats:
         """Where places `at` lie as seen from places x, the nearest image of each."""
-        period = np.where(np.isfinite(self.periods), self.periods, 1.0)
-        t = at - x
-        return np.asarray(t - np.where(np.isfinite(self.periods), np.round(t / period) * period, 0))
+        return shortest(at - x, self.periods)
 
     def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
         """Samples asked at x, what each counts for, and the variance per amplitude.
@@ -212,15 +206,19 @@ class Neighbours(PosteriorPart):
             part = np.minimum(far / last, 1 - 1e-6)
             extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**self.prior.power
 
+        t, noise = self._seen(x[:, None, :], self.x[which]), self._noise(which) + extra
+        first, own, order = _alike(t, noise)
+        t = np.take_along_axis(t[first], order[first, :, None], axis=1)
+        noise = np.take_along_axis(noise[first], order[first], axis=1)
+
         def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
             i = slice(*ends)
-            t = self._seen(x[i, None, :], self.x[which[i]])
-            return prior.weights(t, self._noise(which[i]) + extra[i], terms)
+            return prior.weights(t[i], noise[i], terms)
 
         each = max(1, BATCH_NUMBERS // (which.shape[1] + prior.n_free) ** 2)
-        parts = spread(solve, runs(len(x), each))
-        weights = np.concatenate([np.zeros((0, which.shape[1])), *(w for w, _ in parts)])
-        unit = np.concatenate([np.zeros(0), *(v for _, v in parts)])
+        found, units = zip(*spread(solve, runs(len(first), each)))
+        weights, unit = np.empty(which.shape), np.concatenate(units)[own]
+        np.put_along_axis(weights, order, np.concatenate(found)[own], axis=1)
         if not (terms or without or np.any(self.noise)):
             unit[far[:, 0] == 0] = 0.0
         return which, weights, unit
@@ -270,15 +268,17 @@ class Neighbours(PosteriorPart):
 
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
+        parts = [self._variance(x[i:j], terms) for i, j in runs(len(x), PLACES_AT_ONCE)]
+        return np.concatenate(parts) + (0.0 if terms else self.floor)
+
+    def _variance(self, x: Floats, terms: Terms) -> Floats:
         which, weights, unit = self._ask(x, terms, False)
-        total = unit[:, None] * self.amplitudes(x) ** 2
-        if terms:
-            return np.asarray(total)
-        if self.values is not None and len(x):
-            mean = np.einsum("nk,nkc->nc", weights, self.y[which])
-            off = np.where(unit[:, None] > 0, (self.values(x) - mean) ** 2, 0.0)
-            total = total + off * off / np.maximum(total + off, 1e-300)
-        return np.asarray(total + self.floor)
+        total = np.asarray(unit[:, None] * self.amplitudes(x) ** 2)
+        if self.values is None or terms or not len(x):
+            return total
+        mean = np.einsum("nk,nkc->nc", weights, self.y[which])
+        off = np.where(unit[:, None] > 0, (self.values(x) - mean) ** 2, 0.0)
+        return np.asarray(total + off * off / np.maximum(total + off, 1e-300))
 
     def joint(self, x: Floats) -> Floats:
         """Covariances per amplitude of values at places x near each other, (n, n)."""
@@ -287,7 +287,67 @@ class Neighbours(PosteriorPart):
         t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
         return self.prior.joint(near, t, self._noise(used))
 
+    def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
+        """Where samples lie in a box and around it, if they are as many as those of a grid."""
+        if np.isfinite(self.periods).any() or np.ndim(self.noise):
+            return None
+        first, last = (f(self.x, axis=0) for f in (np.min, np.max))
+        a, b = np.maximum(low - AROUND, first), np.minimum(high + AROUND, last)
+        near = self.x[np.all((self.x >= a) & (self.x <= b), axis=1)] - low
+        if len(near) < math.prod(np.floor(b) - np.ceil(a) + 1):
+            return None
+        return near.round(9).tobytes(), (high - low).round(9).tobytes()
+
     @property
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
         return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
+
+
+# --- axes that repeat -----------------------------------------------------------------------------
+
+
+def wrapped(x: Floats, periods: Floats) -> Floats:
+    """Places on axes that repeat between 0 and their period; those of others are infinite."""
+    wraps = np.isfinite(periods)
+    period = np.where(wraps, periods, 1.0)
+    inside = np.where(wraps, (x + 0.5) % period, x)
+    return np.asarray(np.where(wraps & (inside >= period), 0.0, inside))
+
+
+def tree_of(x: Floats, periods: Floats) -> "cKDTree":
+    """Places, to be searched at :func:`wrapped` ones."""
+    from scipy.spatial import cKDTree  # 0.1 s, for who asks
+
+    wraps = np.isfinite(periods)
+    boxsize = np.where(wraps, periods, 0.0) if wraps.any() else None
+    return cKDTree(wrapped(x, periods), boxsize=boxsize)
+
+
+def shortest(u: Floats, periods: Floats) -> Floats:
+    """Offsets by the shortest way round."""
+    wraps = np.isfinite(periods)
+    period = np.where(wraps, periods, 1.0)
+    return np.asarray(u - np.where(wraps, np.round(u / period) * period, 0))
+
+
+def _alike(t: Floats, noise: Floats) -> tuple[Integers, Integers, Integers]:
+    """Sets of neighbours at offsets t, (n, k, d), with noise, (n, k), that are alike.
+
+    Near samples of a grid most are, and one system serves all of these. Returns the first place of
+    each kind, the kind of every place, (n,), and an order, (n, k), in which neighbours of a kind
+    correspond. Sets are told apart by sums over what their neighbours are projected to, which do
+    not depend on the order; neighbours that count for nothing have no part in them.
+    """
+    along = np.random.default_rng(0).normal(0, 3, t.shape[2] + 1)
+    mark = t @ along[1:] + np.log1p(noise) * along[0]
+    mark[noise > LARGEST_NOISE] = np.inf
+    there = np.isfinite(mark)
+    angle = np.where(there, mark, 0.0)
+    sums = [np.sum(there * f(angle), axis=1) for f in (np.sin, np.cos)]
+    both = np.round(np.stack(sums, axis=1), 7)
+    _, first, own = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(t):
+        every = np.arange(len(t))
+        return every, every, np.tile(np.arange(t.shape[1]), (len(t), 1))
+    return first, own.reshape(-1), np.argsort(mark, axis=1)

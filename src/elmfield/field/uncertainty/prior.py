@@ -43,6 +43,9 @@ JITTER = 1e-13
 COMMON_SHARE = 0.2
 """What the mean of all residuals counts for in a local amplitude, in parts of the near ones."""
 
+AROUND = 4
+"""Samples around places of a grid whose covariances are asked for that are taken into account."""
+
 BLOCKS = {1: 500.0, 2: 14.0, 3: 4.0}
 """Samples on each axis of a box whose covariances fit into one dense matrix; else 2."""
 
@@ -55,9 +58,15 @@ PROBE_SAMPLES = 1 << 19
 START_POWER = 1.5
 """The power from which its estimate begins; rougher priors stretch axes no more than this one."""
 
+COMPLETE_BOXES = 0.1
+"""Part of the boxes that must be complete for power and stretch to be those of a complete grid."""
+
 MOST_STRETCH = 2.0
 """Logarithm by which axes may differ at most."""
 
+
+Known = dict[tuple[object, ...], float]
+"""Means of covariances over boxes, by what boxes that are alike have in common."""
 
 Terms = tuple[tuple[float, tuple[int, ...]], ...]
 """``Σ c ∂^order f`` as pairs of c and order; none for the value itself."""
@@ -258,6 +267,25 @@ class PosteriorPart(ABC):
         """Amplitudes at places x, (n, C)."""
         return np.ones((len(x), 1))
 
+    def sum_variance(
+        self, axes: Sequence[Floats], weights: Floats, box: tuple[Floats, Floats], known: Known
+    ) -> Floats:
+        """Variance, (C,), of a weighted sum over the places of a grid in a box, without `floor`.
+
+        Where all places count, the sum of amplitudes times `joint` is taken as that of their mean
+        square times the sum of `joint`, which `known` keeps for boxes that are alike.
+        """
+        x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+        key = self.pattern(*box) if weights.all() else None
+        if key is not None:
+            if key not in known:
+                known[key] = float(self.joint(x).mean())
+            a = self.amplitudes(x) * weights[:, None]
+            return np.asarray(known[key] * np.mean(a**2, axis=0) * len(x) ** 2)
+        x, weights = x[weights != 0], weights[weights != 0]
+        a = self.amplitudes(x) * weights[:, None]
+        return np.asarray(np.sum(a * (self.joint(x) @ a), axis=0))
+
     def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
         """What boxes share whose `joint` is the same; None if nothing is known."""
         return None
@@ -311,24 +339,34 @@ def probes(shape: Sequence[int]) -> list[tuple[slice, ...]]:
     )
 
 
-def growth(prior: Prior, blocks: Sequence[Floats]) -> float:
-    """The power by which residuals grow when every second sample is left out on each axis."""
+def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
+    """Power and stretch of samples in blocks of a grid, (..., C); of few samples the `usual` prior.
+
+    The power is that by which residuals grow when every second sample is left out on each axis, the
+    stretch by how much farther apart samples are on some axes than on others. Those that are
+    missing are NaN; boxes around them do not count.
+    """
     d = blocks[0].ndim - 1
-    weights = left_out_filter(prior, (LEFT_OUT_BOX.get(d, 3),) * d)
+    n = LEFT_OUT_BOX.get(d, 3)
+    if min(min(b.shape[:-1]) for b in blocks) < 2 * n:
+        return usual
     halves = [b[tuple(slice(i, None, 2) for _ in range(d))] for b in blocks for i in (0, 1)]
-    fine, coarse = (
-        np.mean([np.abs(filtered(b, weights)).mean() for b in some]) for some in (blocks, halves)
-    )
-    if not (fine > 0 and coarse > 0):
-        return prior.power
-    return float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
-
-
-def stretch(prior: Prior, blocks: Sequence[Floats]) -> Floats:
-    """By how much farther apart samples are on some axes than on others, as the prior sees it."""
-    axes = range(blocks[0].ndim - 1)
-    rough = np.mean([[np.abs(np.diff(b, 2, axis=k)).mean() for k in axes] for b in blocks], axis=0)
-    if not (rough > 0).all():
-        return np.ones(len(rough))
-    logs = 2 / max(prior.power, START_POWER) * np.log(rough)
-    return np.asarray(np.exp(np.clip(logs - logs.mean(), -MOST_STRETCH, MOST_STRETCH)))
+    prior = Prior(START_POWER, np.ones(d))
+    for _ in range(2):
+        weights = left_out_filter(prior, (n,) * d)
+        every = [[np.abs(filtered(b, weights)) for b in some] for some in (blocks, halves)]
+        if any(np.isfinite(r).mean() < COMPLETE_BOXES for found in every for r in found):
+            return usual
+        fine, coarse = (np.mean([np.nanmean(r) for r in found]) for found in every)
+        power = prior.power
+        if fine > 0 and coarse > 0:
+            power = float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
+        rough = np.mean(
+            [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
+        )
+        stretch = np.ones(d)
+        if (rough > 0).all():
+            logs = 2 / max(prior.power, START_POWER) * np.log(rough)
+            stretch = np.exp(np.clip(logs - logs.mean(), -MOST_STRETCH, MOST_STRETCH))
+        prior = Prior(power, stretch)
+    return replace(prior, means=usual.means)

@@ -11,7 +11,7 @@ from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
-from elmfield.field.coefficients.stored import Nodes
+from elmfield.field.coefficients.stored import Nodes, run_places
 from elmfield.fit.scattered.kernel_region import (
     PENALTIES,
     FactoredRegion,
@@ -270,27 +270,29 @@ class SolvedRegions:
         # Batches are padded to their group's largest: half again as large is the most it may be.
         about = np.floor(np.log(np.maximum(sizes, 1)) / np.log(1.5)).astype(int)
         lengths = np.asarray([c.size for c in self.coefficients])
-        begins = np.cumsum(lengths) - lengths
-        positions, groups = move(cells.x, flat), []
+        begins = _ends(lengths)[:-1]
+        positions, groups, weights = move(cells.x, flat), [], self.kernels.weights
+        noise = None if weights is None else weights.mean() / weights
         for order, size in sorted(set(zip(orders.tolist(), about.tolist()))):
             regions = np.flatnonzero((orders == order) & (about == size))
             model = Polyharmonic(power_of(order), degree_of(order), d, int(sizes[regions].max()))
             runs = np.repeat(lengths[regions] // C, C)
-            picked = np.concatenate(
-                [np.arange(b, b + n) for b, n in zip(begins[regions], lengths[regions])]
-            )
-            ranks = np.concatenate([np.arange(n) for n in runs])
-            starts = np.concatenate([[0], np.cumsum(sizes[regions])]).astype(np.int64)
+            picked = move(run_places(begins[regions], lengths[regions]), flat)
             coefficients = Ragged(
-                namespace(flat).take(flat, move(picked, flat), axis=0),
-                ranks,
-                np.concatenate([[0], np.cumsum(runs)]).astype(np.int64),
-                np.arange(model.n_modes),
-                C,
-            )
+                namespace(flat).take(flat, picked, axis=0), run_places(0 * runs, runs),
+                _ends(runs), np.arange(model.n_modes), C,
+            )  # fmt: skip
             members = np.concatenate([cells.used[i] for i in regions])
-            nodes = Nodes(model=model, positions=positions, members=members, starts=starts)
+            nodes = Nodes(
+                model=model, positions=positions, members=members, starts=_ends(sizes[regions]),
+                noise=noise,
+            )  # fmt: skip
             groups.append(
                 Group(model=model, regions=regions, coefficients=coefficients, nodes=nodes)
             )
         return tuple(groups)
+
+
+def _ends(lengths: Integers) -> Integers:
+    """Where runs begin and the last one ends, (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -12,6 +12,7 @@ from elmfield.domain import Domain
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Draws, Full
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.neighbours import shortest, tree_of, wrapped
 from elmfield.local.bases import DenseWeights
 from elmfield.partition import Partition, blend
 from elmfield.settings import Paper
@@ -51,7 +52,7 @@ class Cells:
 
     def local(self, i: int) -> Floats:
         """Local coordinates of the samples of region i, (S, d)."""
-        u = _shortest(self.x[self.used[i]] - self.centres[i], self.partition)
+        u = shortest(self.x[self.used[i]] - self.centres[i], periods(self.partition))
         return np.asarray(u / self.radii[i])
 
     @property
@@ -65,11 +66,6 @@ def periods(part: Partition) -> Floats:
     return np.where(part.periodic, part.shape, np.inf)
 
 
-def _shortest(u: Floats, part: Partition) -> Floats:
-    """Offsets u, (n, d), by the shortest way round."""
-    return np.asarray(u - np.where(part.periodic, np.round(u / periods(part)) * part.shape, 0.0))
-
-
 def cut_cells(
     x: Floats,
     domain: Domain,
@@ -80,8 +76,6 @@ def cut_cells(
     least: int,
 ) -> Cells:
     """Cells, each with the samples up to `context` around it, or the nearest if these are few."""
-    from scipy.spatial import cKDTree  # 0.1 s, for scattered samples only
-
     n, d = x.shape
     if overlap is None:
         overlap = tuple(c / 4 for c in per_axis("cell", cell, d))
@@ -91,10 +85,7 @@ def cut_cells(
     low = np.stack(np.meshgrid(*(e[:-1] for e in ends), indexing="ij"), -1)
     high = np.stack(np.meshgrid(*(e[1:] for e in ends), indexing="ij"), -1)
     centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
-    shape = np.asarray(domain.shape, dtype=float)
-    at, seats = (np.where(domain.periodic, (a + 0.5) % shape, a) for a in (x, centres))
-    boxsize = np.where(domain.periodic, shape, 0.0)
-    tree = cKDTree(at, boxsize=boxsize if len(wraps) else None)
+    tree, seats = tree_of(x, periods(part)), wrapped(centres, periods(part))
     least = min(n, least)
     reach = half.max(axis=1) + context
     used, radii = [], reach.copy()
@@ -104,7 +95,8 @@ def cut_cells(
             distance, near = (np.atleast_1d(a) for a in tree.query(seats[i], k=least, p=np.inf))
             radii[i] = max(radii[i], float(distance.max()))
         elif len(near) > ENOUGH_SAMPLES:
-            near = _fewer(at[near] - seats[i], near, half[i] + part.overlap, boxsize)
+            u = shortest(x[near] - centres[i], periods(part))
+            near = _fewer(u, near, half[i] + part.overlap)
         if len(near) > MOST_SAMPLES:
             raise ValueError(
                 f"a region holds {len(near)} samples, more than {MOST_SAMPLES} can be solved at "
@@ -115,14 +107,12 @@ def cut_cells(
     return Cells(partition=part, x=x, used=used, centres=centres, radii=radii, half=half)
 
 
-def _fewer(u: Floats, near: Integers, spoken: Floats, boxsize: Floats) -> Integers:
+def _fewer(u: Floats, near: Integers, spoken: Floats) -> Integers:
     """The nearest of too many samples, at offsets u from the centre: ENOUGH_SAMPLES, or more.
 
     All that lie where the region counts are among them; `spoken` is half that box.
     """
-    wide = np.where(boxsize > 0, boxsize, np.inf)
-    u = np.abs(u)
-    far = np.max(np.minimum(u, wide - u) / spoken, axis=1)
+    far = np.max(np.abs(u) / spoken, axis=1)
     order = np.argsort(far, kind="stable")
     kept = max(ENOUGH_SAMPLES, int(np.count_nonzero(far <= 1)))
     return np.asarray(near[order[:kept]], np.int64)
@@ -159,7 +149,7 @@ def dense_model(
     found, ends = [], np.concatenate([[0], np.cumsum(counts)])
     for i in range(N):
         own = sample[ends[i] : ends[i + 1]]
-        u = _shortest(x[own] - centres[i], part)
+        u = shortest(x[own] - centres[i], periods(part))
         t = move((u / radii[i])[None, ...], y, getattr(xp, model.dtype))
         H = model.of(np.asarray([i])).rows(t, (0,) * x.shape[1])[0][..., : wanted[i]]
         found.append(model.solve(H, xp.take(y, move(own, y), axis=0)[None, ...]))

@@ -148,20 +148,28 @@ def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
 
 
 def _node_arrays(plan: CoefficientPlan) -> dict[str, Array]:
-    """Return positions of kernels, and their numbers region after region; nothing without any."""
+    """Return positions of kernels, and their numbers region after region; nothing without any.
+
+    With weights also the noise at these positions, as what is left of it.
+    """
     nodes = [group.nodes for group in plan.groups]
-    shared = {id(own.positions): own.positions for own in nodes if isinstance(own, Nodes)}
+    shared = {id(own.positions): own for own in nodes if isinstance(own, Nodes)}
     if not shared:
         return {}
-    firsts = dict(zip(shared, np.cumsum([0, *map(len, shared.values())])))
+    firsts = dict(zip(shared, np.cumsum([0, *(len(own.positions) for own in shared.values())])))
     members = []
     for region in plan.order:
         own = nodes[plan.group_numbers[region]]
         if isinstance(own, Nodes):
             first, last = own.starts[plan.row[region] : plan.row[region] + 2]
             members.append(own.members[first:last] + firsts[id(own.positions)])
-    flat = np.concatenate([to_numpy(p).reshape(-1) for p in shared.values()]).astype(np.float64)
-    return {"positions": flat, "members": narrow_integers(np.concatenate(members))}
+    flat = np.concatenate([to_numpy(own.positions).reshape(-1) for own in shared.values()])
+    found = {
+        "positions": flat.astype(np.float64),
+        "members": narrow_integers(np.concatenate(members)),
+    }
+    noise = [own.noise.astype(np.float32) for own in shared.values() if own.noise is not None]
+    return found | ({"left": np.concatenate(noise)} if noise else {})
 
 
 def narrow_integers(values: Array) -> Array:
@@ -335,7 +343,9 @@ def read_coefficients(
     if any(model.recipe["kind"] == "weights" for model in models):
         nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
     elif any(model.basis is None for model in models):
-        nodes = _read_nodes(arrays, part, which, shelf, [model.model for model in models])
+        has_noise = meta.evidence is not None and meta.evidence.left is True
+        each = [model.model for model in models]
+        nodes = _read_nodes(arrays, part, which, shelf, each, has_noise)
     groups = []
     for g, model in enumerate(models):
         regions = np.flatnonzero(which == g)
@@ -386,6 +396,7 @@ def _read_nodes(
     which: Integers,
     shelf: Shelf,
     models: Sequence[LocalModel],
+    has_noise: bool,
 ) -> list[Nodes | Draws | None]:
     """Return the places of the kernels of each group; all groups have kernels."""
     d, order, index = len(part.shape), file_order(part), shelf.index
@@ -400,12 +411,16 @@ def _read_nodes(
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")
+    noise = np.asarray(arrays.read("left", len(positions), "float32")) if has_noise else None
+    arrays.require(noise is None or bool((noise > 0).all()), "the noise of samples is no number")
     starts, found = run_starts(counts, order), []
     for g, model in enumerate(kernels):
         own = np.flatnonzero(which == g)
         runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])
         ends = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
-        found.append(Nodes(model=model, positions=positions, members=runs, starts=ends))
+        found.append(
+            Nodes(model=model, positions=positions, members=runs, starts=ends, noise=noise)
+        )
     return list(found)
 
 

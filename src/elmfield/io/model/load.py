@@ -148,6 +148,7 @@ class Reader:
             found = self.arrays.read("residual", part.n_regions, "float32", "float64")
             residual = found.astype(np.float64)
         settings = recipes.settings_from_plain(meta.settings)
+        is_scattered = not all(g.modes.get("box") for g in meta.groups)
         return Field(
             Model(
                 domain=domain,
@@ -156,7 +157,7 @@ class Reader:
                     groups=tuple(groups),
                     centres=centres,
                     radii=radii,
-                    is_scattered=not all(g.modes.get("box") for g in meta.groups),
+                    is_scattered=is_scattered,
                 ),
                 offset=np.asarray(meta.offset, given),
                 scale=np.asarray(meta.scale, given),
@@ -167,18 +168,21 @@ class Reader:
                 residual=residual,
                 gaps=self._gaps(domain.shape, C),
                 settings=settings if isinstance(settings, Settings) else None,
-                evidence=self._evidence(domain.shape, C),
+                evidence=self._evidence(None if is_scattered else domain.shape, C),
                 labels=labels,
             )
         )
 
-    def _evidence(self, shape: tuple[int, ...], C: int) -> Evidence:
-        """Return what the fit said of noise, and what coding lost: nothing where none is said."""
+    def _evidence(self, shape: tuple[int, ...] | None, C: int) -> Evidence:
+        """Return what the fit said of noise, and what coding lost: nothing where none is said.
+
+        Places know the noise that is left in scattered samples, which have no shape.
+        """
         found, left = self.meta.evidence or metadata.EvidenceRecord(), None
         each = [a for a in (found.noise, found.amplitude) if a is not None]
         said = min((found.coding, *sum(each, ()))) >= 0 and all(len(a) == C for a in each)
         self.arrays.require(said, "its noise is not a number for each channel")
-        if found.left:
+        if found.left and shape is not None:
             own = (*map(blocks_of, shape), C)
             left = self.arrays.read("left", math.prod(own), "float16").reshape(own)
             self.arrays.require(bool((left >= 0).all()), "the noise left is no number")

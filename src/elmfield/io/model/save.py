@@ -301,7 +301,7 @@ def describe(field: Field, dtype: str) -> Description:
         residual=residual,
         gaps=per,
         settings=recipes.settings_to_plain(field.settings),
-        evidence=metadata.EvidenceRecord(**{**vars(known), "left": known.left is not None}),
+        evidence=metadata.EvidenceRecord(**{**vars(known), "left": "left" in arrays}),
         attributes=metadata.to_document(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)
