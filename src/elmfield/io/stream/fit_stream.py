@@ -181,10 +181,18 @@ class Stream:
             stream = replace(stream, sent=slabs, engine=Here())
         effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
-            field=field, stream=stream, work=work, top=top, filled=filled, effort=effort
+            field=field,
+            stream=stream,
+            places=lambda name: (work.model(name), work.notes(name)),
+            filled=filled,
+            top=top,
+            n_missing=survey.n_missing,
+            effort=effort,
         )
         work.begin(coder.fingerprint)
-        work.finish(coder.make().name)
+        name, meta = coder.put_together(coder.make())
+        write_metadata(work.model(name), meta)
+        work.finish(name)
         return load(work.target)
 
     def _write_coefficients(self, field: Field, survey: Survey, work: Work) -> Field:
