@@ -24,7 +24,7 @@ from elmfield.io.formats.raster import png
 from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
-from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
+from elmfield.io.stream.block_work import compare as scores_at_samples
 from elmfield.io.view_source import export_view, scene_of
 from elmfield.partition import Partition, plane_of
 from elmfield.samples import source_of
@@ -181,30 +181,15 @@ def compare(
     if picture is not None:
         errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
-    score = Score()
-    for slab in blocks_of_model(field, slabs):  # gaps are left out
-        found, gap = measure_block(field, slabs, slab)
-        score |= found
-        if errors is not None:
-            errors[slab] = gap
     n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
     facts: dict[str, object] = {
-        "psnr_db": score.psnr(),
-        "mae": float(score.errors.total.sum()) / score.count,
-        "rmse": math.sqrt(score.mean_square),
-        "max_error": float(score.errors.high.max()),
-        "range": [float(score.sizes.low.min()), float(score.sizes.high.max())],
+        **scores_at_samples(field, slabs, errors),
         "samples": n,
-        "missing": score.missing,
         "coefficients": field.model.n_coefficients,
         "coefficients_per_sample": field.model.n_coefficients / n,
         "bytes": size,
         "bits_per_sample": 8 * size / n,
     }
-    if str(samples.values.dtype) == "uint8":
-        facts["psnr_255_db"] = score.psnr(255)
-    if not field.model.is_complex and score.paper_psnr is not None:
-        facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
         settings = field.settings if isinstance(field.settings, Settings) else None
         values = np.asarray(samples.values)

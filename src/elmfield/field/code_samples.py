@@ -166,7 +166,7 @@ class Coder(RateControl[TileInMemory]):
 
     def lost(self, tiles: Tiles[TileInMemory]) -> Floats:
         """Sum of squares, (N,), by which the samples of each region's box have changed."""
-        squares = np.zeros(self.own.shape[:-1])
+        squares = np.zeros([n + 1 for n in self.own.shape[:-1]])
         for number, tile in tiles.items():
             if tile.squares is not None:
                 self._cut(squares, self.tiling.slab(number)[:-1])[...] += tile.squares

@@ -7,8 +7,10 @@ result depends on its samples alone, files appear whole, and what is there alrea
 import json
 import math
 from collections.abc import Container
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from elmfield._array.backend import as_dtype, crc32, to_numpy
 from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity
-from elmfield._array.typing import Array, Floats
+from elmfield._array.typing import Array
 from elmfield.codec import has_coarse
 from elmfield.field import Field
 from elmfield.field.accuracy import error_sums
@@ -192,116 +194,55 @@ class Coding:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-NONE_SEEN = ChannelStats(
-    np.full(1, np.inf), np.full(1, -np.inf), np.zeros(1), np.zeros(1, np.int64)
-)
+def compare(field: Field, slabs: Slabs, errors: Array | None = None) -> dict[str, Any]:
+    """Return scores of a field at all samples of a source, read slab by slab.
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Score:
-    """What errors at samples come to, so far.
-
-    Parameters
-    ----------
-    errors, sizes : ChannelStats
-        Of the errors, and of the samples; of complex ones, in magnitude.
-    numbers : ChannelStats
-        Of the samples with real and imaginary parts apart.
-    squares : array, shape (C,)
-        Sum of the squared errors of each channel.
-    missing : int
-        Samples that are not there.
+    What a caller gets back counts, its rounding too; of complex samples moduli do. The error of
+    each sample, 0 where it is missing, is written to `errors`, (..., channels), if that is given.
     """
+    model, boxes = field.model, field.model.blended.source_samples
+    tiles, exact = None if boxes is None else boxes.tiles, model.blended.exact
+    tile = [64] * len(field.shape) if tiles is None else tiles.tiling.tile[:-1]
+    room = capacity(np.empty(0)) // (NUMBERS_PER_SAMPLE * slabs.shape[-1])
+    parts = []
+    for slab in blocks_of(field.shape, tile, room):
+        y, present, _ = slabs.part(slab)
+        if exact is None:
+            f = model.blended.at_samples([np.arange(s.start, s.stop, dtype=float) for s in slab])
+            f = to_numpy(f).astype(model.offset.dtype) * model.scale + model.offset
+        else:
+            f = to_numpy(exact.read(slab))
+        numbers = y.astype(np.float64, copy=False)
+        e, size = np.abs(f.astype(np.float64, copy=False) - numbers), numbers
+        if model.is_complex:  # all real parts first
+            e, size = (np.hypot(*np.split(x, 2, axis=-1)) for x in (e, size))
+        there = None if present is None else np.broadcast_to(present, y.shape)
+        here = None if there is None else there[..., : e.shape[-1]]
+        e = e if here is None else np.where(here, e, 0)
+        with np.errstate(over="ignore"):  # infinite where float64 has no squares
+            squares = np.square(e)
+        own = ((e, here), (squares, here), (size, here), (numbers, there))
+        parts.append([ChannelStats.of(*values) for values in own])
+        if errors is not None:
+            errors[slab] = e
+    off, squared, sizes, every = (reduce(or_, stats) for stats in zip(*parts))
+    count = int(off.count.sum())
+    mean, n = float(squared.total.sum()) / max(1, count), math.prod(field.shape) * len(off.count)
 
-    errors: ChannelStats = NONE_SEEN
-    sizes: ChannelStats = NONE_SEEN
-    numbers: ChannelStats = NONE_SEEN
-    squares: Floats = field(default_factory=lambda: np.zeros(1))
-    missing: int = 0
-
-    def __or__(self, other: "Score") -> "Score":
-        """Of the samples of both."""
-        return Score(
-            errors=self.errors | other.errors,
-            sizes=self.sizes | other.sizes,
-            numbers=self.numbers | other.numbers,
-            squares=self.squares + other.squares,
-            missing=self.missing + other.missing,
-        )
-
-    @property
-    def count(self) -> int:
-        """Samples that are there; 1 where there is none, to divide by."""
-        return max(1, int(self.errors.count.sum()))
-
-    @property
-    def mean_square(self) -> float:
-        """Mean squared error."""
-        return float(self.squares.sum()) / self.count
-
-    def psnr(self, data_range: float | None = None) -> float:
-        """In dB of the samples' range, or of another one; see `elmfield.psnr`."""
-        peak = self.numbers.data_range if data_range is None else data_range
-        if not peak > 0:
-            raise ValueError(f"`data_range` must be positive; got {peak!r}.")
-        mean = self.mean_square
+    def psnr(peak: float) -> float:
         return math.inf if mean == 0 else 10 * math.log10(peak**2 / mean)
 
-    @property
-    def paper_psnr(self) -> float | None:
-        """The paper's, of real samples of which none is missing; None where a peak is below 0."""
-        if self.missing or not (self.sizes.high > 0).all():
-            return None
-        means = self.squares / self.errors.count / self.sizes.high**2
-        return float(np.mean(-10 * np.log10(means + 1e-8)))
-
-
-def blocks_of_model(model: Field, slabs: Slabs) -> list[Slab]:
-    """Slabs in which a field is compared with samples: of whole tiles, where it has some."""
-    boxes = model.model.blended.source_samples
-    tiles = None if boxes is None else boxes.tiles
-    tile = [64] * len(model.shape) if tiles is None else tiles.tiling.tile[:-1]
-    each = NUMBERS_PER_SAMPLE * 8 * slabs.shape[-1]
-    return blocks_of(model.shape, tile, 8 * capacity(np.empty(0)) // each)
-
-
-def measure_block(
-    model: Field, slabs: Slabs, slab: Slab, values: Array | None = None
-) -> tuple[Score, Array]:
-    """Errors at the samples of a block: what they come to, and each of them, (..., channels).
-
-    What a caller gets back counts, its rounding too; 0 where a sample is missing.
-    """
-    y, present, _ = slabs.part(slab, values)
-    boxes = model.model.blended.exact
-    if boxes is None:
-        f = model.model.blended.at_samples([np.arange(s.start, s.stop, dtype=float) for s in slab])
-        f = to_numpy(f).astype(model.model.offset.dtype) * model.model.scale + model.model.offset
-    else:
-        f = to_numpy(boxes.read(slab))
-    return compare(y, f, present, model.model.is_complex)
-
-
-def compare(y: Array, f: Array, present: Array | None, is_complex: bool) -> tuple[Score, Array]:
-    """Errors of values f at samples y, (..., C): what they come to, and each of them.
-
-    Of complex samples the parts are channels, all real parts first.
-    """
-    y = y.astype(np.float64, copy=False)
-    gap = np.abs(f.astype(np.float64, copy=False) - y)
-    C = y.shape[-1] // (1 + is_complex)
-    e = np.hypot(gap[..., :C], gap[..., C:]) if is_complex else gap
-    size = np.hypot(y[..., :C], y[..., C:]) if is_complex else y
-    there = None if present is None else np.broadcast_to(present, y.shape)
-    here = None if there is None else there[..., :C]
-    e = e if here is None else np.where(here, e, 0)
-    errors, sizes = ChannelStats.of(e, here), ChannelStats.of(size, here)
-    with np.errstate(over="ignore"):  # infinite where float64 has no squares
-        squares = np.square(e).sum(axis=tuple(range(e.ndim - 1)))
-    return Score(
-        errors=errors,
-        sizes=sizes,
-        numbers=ChannelStats.of(y, there) if is_complex else sizes,
-        squares=squares,
-        missing=e.size - int(errors.count.sum()),
-    ), e
+    found = {
+        "psnr_db": psnr(every.data_range),
+        "mae": float(off.total.sum()) / max(1, count),
+        "rmse": math.sqrt(mean),
+        "max_error": float(off.high.max()),
+        "range": [float(sizes.low.min()), float(sizes.high.max())],
+        "missing": n - count,
+    }
+    if slabs.dtype == "uint8":
+        found["psnr_255_db"] = psnr(255)
+    if not model.is_complex and count == n and (sizes.high > 0).all():
+        means = squared.total / off.count / sizes.high**2
+        found["paper_psnr_db"] = float(np.mean(-10 * np.log10(means + 1e-8)))
+    return found
