@@ -35,7 +35,6 @@ from elmfield.io.stream.block_work import StoredTile
 from elmfield.io.stream.fit_stream import Stream
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
-from elmfield.io.stream.workers import Here
 from elmfield.samples import Slab, Source, source_of
 
 
@@ -170,19 +169,22 @@ class JoinedSource:
 
     def read(self, slab: Slab = ()) -> Array:
         """Return a slab of both."""
-        field, k = self.model.field, self.place
-        n, c = field.shape[self.axis], field.model.channel_axis
+        k, n = self.place, self.model.field.shape[self.axis]
         parts = []
-        if slab[k].start < n:
-            own = [*slab[:k], slice(slab[k].start, min(slab[k].stop, n)), *slab[k + 1 :]]
-            values = self.model.boxes.read(tuple(s for j, s in enumerate(own) if j != c))
-            values = field.model.joined(values, axis=values.ndim - 1)
-            values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
-            parts.append(values.astype(self.dtype, copy=False))
-        if slab[k].stop > n:
-            rest = [*slab[:k], slice(max(slab[k].start, n) - n, slab[k].stop - n), *slab[k + 1 :]]
-            parts.append(np.asarray(self.new.read(tuple(rest))))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=k)
+        for read, first, size in ((self._read_old, 0, n), (self.new.read, n, self.size)):
+            a, b = max(slab[k].start - first, 0), min(slab[k].stop - first, size)
+            if a < b:
+                parts.append(np.asarray(read((*slab[:k], slice(a, b), *slab[k + 1 :]))))
+        return np.concatenate(parts, axis=k)
+
+    def _read_old(self, slab: Slab) -> Array:
+        """Return a slab of the model's samples, as the new ones are."""
+        model = self.model.field.model
+        c = model.channel_axis
+        values = self.model.boxes.read(tuple(s for j, s in enumerate(slab) if j != c))
+        values = model.joined(values, axis=values.ndim - 1)
+        values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
+        return values.astype(self.dtype, copy=False)
 
     def slabs(self, source: Source) -> Slabs:
         """The samples of a source of the same axes, slab by slab."""
@@ -222,8 +224,7 @@ def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     """Add samples to a model; the call that adds them began when it had `first`."""
     model, slabs = joined.model, joined.slabs(joined)
     grown, encode = _grow(joined, slabs, *_find_limits(joined))
-    own: dict[str, Any] = {"slabs": slabs, "sent": slabs, "engine": Here(), "progress": tell}
-    stream = Stream(encode=encode, labels=grown.labels, **own)
+    stream = Stream(slabs=slabs, encode=encode, labels=grown.labels, progress=tell)
     folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
     store, tile = FolderStore(str(folder)), model.tiles.tiling.tile
     coder = StreamCoder(field=grown, stream=stream, places=lambda _: (store, None), tile=tile)
@@ -241,12 +242,8 @@ def _code(model: GrowingModel, coder: StreamCoder, k: int, store: Store, first: 
     """Write what is new, and the metadata of the whole, to a folder."""
     old, tiling, n = model.tiles.tiling, coder.tiling, model.field.shape[k]
     text = getattr(model.meta.samples, "checks", "")
-    tiles = {  # those that stay, under their new numbers
-        int(np.ravel_multi_index(old.place(i), tiling.counts)): StoredTile(
-            check=text[8 * i : 8 * i + 8]
-        )
-        for i in range(old.n_tiles)
-    }
+    stay = [int(np.ravel_multi_index(old.place(i), tiling.counts)) for i in range(old.n_tiles)]
+    tiles = {i: StoredTile(check=text[8 * j : 8 * j + 8]) for j, i in enumerate(stay)}
     new = [i for i in range(tiling.n_tiles) if tiling.place(i)[k] >= n // tiling.tile[k]]
     tiles |= coder.code_tiles(new)
     meta = coder.write_rest(store, tiles, _overview(coder, model.boxes, k, n))
@@ -291,11 +288,8 @@ def _find_limits(joined: JoinedSource) -> tuple[float, float]:
     """Return the least and the largest sample, old and new."""
     known, tiles = joined.model.field.labels.limits, joined.model.tiles
     if known is None:
-        ends = [
-            (float(v.min()), float(v.max()))
-            for v in (tiles(i) for i in range(tiles.tiling.n_tiles))
-        ]
-        known = [min(a for a, _ in ends), max(b for _, b in ends)]
+        lows, highs = zip(*((v.min(), v.max()) for v in map(tiles, range(tiles.tiling.n_tiles))))
+        known = [float(min(lows)), float(max(highs))]
     new = joined.slabs(joined.new)
     found: ChannelStats = new.part(tuple(slice(0, n) for n in new.shape[:-1]))[2]
     if not found.count.all() or found.count.sum() < np.prod(new.shape):

@@ -7,7 +7,7 @@ What comes back is the lazily read field of the file: bit for bit what a fit in 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -103,13 +103,12 @@ def fit_to(
             "with NaN: dask.array.where(mask, numpy.nan, array)."
         )
     gaps = None if mask is None else source_of(mask)
-    slabs = sent = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
+    slabs = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
     if is_dask(values) and engine is None:
         n = workers.n_dask_workers()
         engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
-        sent = replace(slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
     about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
-    stream = Stream(slabs=slabs, sent=sent, engine=engine or Here(), progress=progress, **about)
+    stream = Stream(slabs=slabs, engine=engine or Here(), progress=progress, **about)
     with work:
         stream, survey = stream.survey(work)
         return stream.write(survey, work)
@@ -123,27 +122,32 @@ class Stream:
     ----------
     slabs : Slabs
         Its samples.
-    sent : Slabs
-        What workers are sent of it.
     encode : Encoder
         What makes a field of it.
     labels : Labels
         What it says about itself.
-    engine : Engine
-        Who does the work.
     progress : callable
         Told (stage, done, total).
+    engine : Engine
+        Who does the work.
     missing : {"nan", "fill"}
         What the field answers where samples were missing.
     """
 
     slabs: Slabs
-    sent: Slabs
     encode: Encoder
     labels: Labels
-    engine: Engine
     progress: Progress
+    engine: Engine = field(default_factory=Here)
     missing: str = "fill"
+
+    @property
+    def sent(self) -> Slabs:
+        """What workers are sent of the samples: not those that Dask computes with the work."""
+        source = self.slabs.source
+        if self.engine.array is None:
+            return self.slabs
+        return replace(self.slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
 
     # --- the two passes ------------------------------------------------------------------------
 
@@ -175,10 +179,10 @@ class Stream:
         field = Field(replace(field.model, labels=replace(self.labels, missing=self.missing)))
         if field.model.blended.source_samples is None:
             return self._write_coefficients(field, survey, work)
-        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_exact=slabs.is_exact))
-        if survey.n_missing and self.sent is not self.slabs:
+        stream = replace(self, slabs=slabs)
+        if survey.n_missing and self.engine.array is not None:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
-            stream = replace(stream, sent=slabs, engine=Here())
+            stream = replace(stream, engine=Here())
         effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
             field=field,
@@ -255,7 +259,7 @@ class Stream:
         if spool is None:
             return self, survey
         copied = replace(self.slabs, source=spool)
-        return replace(self, slabs=copied, sent=copied, engine=self.engine.reading()), survey
+        return replace(self, slabs=copied, engine=self.engine.reading()), survey
 
     def _spool(self, work: Work, blocks: list[Slab]) -> Spool | None:
         """Return where samples are copied to, if they are slow to read more than once."""
@@ -267,7 +271,7 @@ class Stream:
             return None
         if k is not None:
             chunks[k] = [sum(chunks[k])]
-        if self.sent is self.slabs:  # workers are not handed samples: they would read
+        if self.engine.array is None:  # workers are not handed samples: they would read
             own = [self.slabs.with_channels(slab) for slab in blocks]
             if workers.count_reads(own, chunks) < workers.MIN_READS_TO_COPY:
                 return None
