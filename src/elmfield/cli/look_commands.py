@@ -1,6 +1,5 @@
 """view, compare, beam and demo: models to look at, against samples, regions, and an example."""
 
-import math
 import socket
 import time
 from dataclasses import replace
@@ -181,14 +180,15 @@ def compare(
     if picture is not None:
         errors = np.zeros((*field.shape, field.model.n_channels), np.float32)
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
-    n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
-    facts: dict[str, object] = {
-        **scores_at_samples(field, slabs, errors),
-        "samples": n,
+    facts = scores_at_samples(field, slabs, errors)
+    n, size = facts["samples"], sum(entries.sizes().values())
+    other = {name: facts.pop(name) for name in ("psnr_255_db", "paper_psnr_db") if name in facts}
+    facts |= {
         "coefficients": field.model.n_coefficients,
         "coefficients_per_sample": field.model.n_coefficients / n,
         "bytes": size,
         "bits_per_sample": 8 * size / n,
+        **other,
     }
     if heldout:  # fitted as the model was, if it says how
         settings = field.settings if isinstance(field.settings, Settings) else None

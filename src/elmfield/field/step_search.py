@@ -220,7 +220,7 @@ class StepSearch(Generic[T]):
         self._curve, self.step, self.power = read_off(
             [values for values, _ in tiles], tiles[0][1], control.effort, of, allowed, start
         )
-        self.power = self.power if of == "error" else BITS_POWER
+        self._grows = self.power if of == "error" else BITS_POWER
         self._count = control.scope.count if of == "error" else self.tiling.n_values
         self._room = allowed * self._count
 
@@ -273,7 +273,7 @@ class StepSearch(Generic[T]):
         for part in parts:
             if expected > 0 and seen > 0:
                 off = seen / expected
-                one = step * (goal / (off * self._expected(every, step))) ** (1 / self.power)
+                one = step * (goal / (off * self._expected(every, step))) ** (1 / self._grows)
                 far = [i for i in tiles if abs(math.log(steps[i] / one)) > MAX_SPREAD]
                 if far and len(parts) <= MAX_PARTS:
                     parts.append(far)
@@ -281,7 +281,7 @@ class StepSearch(Generic[T]):
                         del tiles[i], amounts[i]
                 rest = off * self._expected([i for i in every if i not in tiles], one)
                 wanted = max(goal - sum(amounts.values()), rest / 2)
-                step = one * (wanted / rest) ** (1 / self.power)
+                step = one * (wanted / rest) ** (1 / self._grows)
             code(part, step)
             expected += self._expected(part, steps[part[0]])
             seen += sum(amounts[i] for i in part)
@@ -299,12 +299,12 @@ class StepSearch(Generic[T]):
         self, amounts: dict[int, float], steps: dict[int, float], excess: float
     ) -> tuple[list[int], float]:
         """Which tiles to code once more, the fewest that make up for an excess; and their step."""
-        reach = abs(math.expm1(-math.copysign(MAX_CHANGE * self.power, excess)))
+        reach = abs(math.expm1(-math.copysign(MAX_CHANGE * self._grows, excess)))
         some, total, at_one = list[int](), 0.0, 0.0
         for i in sorted(amounts, key=lambda i: (-amounts[i], i)):
             some.append(i)
             total += amounts[i]
-            at_one += amounts[i] * (steps[i] / self.step) ** -self.power
+            at_one += amounts[i] * (steps[i] / self.step) ** -self._grows
             if reach * total >= abs(excess):
                 break
-        return some, self.step * ((total - excess) / at_one) ** (1 / self.power)
+        return some, self.step * ((total - excess) / at_one) ** (1 / self._grows)

@@ -238,6 +238,7 @@ def compare(field: Field, slabs: Slabs, errors: Array | None = None) -> dict[str
         "rmse": math.sqrt(mean),
         "max_error": float(off.high.max()),
         "range": [float(sizes.low.min()), float(sizes.high.max())],
+        "samples": n,
         "missing": n - count,
     }
     if slabs.dtype == "uint8":
