@@ -264,6 +264,18 @@ def test_many_tiles_are_coded_about_once(asked, n, tmp_path, monkeypatch):
     assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
 
 
+@pytest.mark.parametrize("asked", [{"psnr": 50}, {"bits": 0.5}], ids=str)
+def test_tiles_may_be_very_different(asked, monkeypatch):
+    """Constant tiles have no error whatever the step, a rough one has nearly all of it."""
+    values = np.zeros((400, 300))
+    values[100:] += 1e-3 * rough((300, 300), 1)
+    values[180:230, 200:260] = 100 * np.random.default_rng(0).standard_normal((50, 60))
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", values.nbytes // 20)
+    field = ef.fit(values, ef.smooth(**asked))
+    assert ef.psnr(values, field.samples()) >= asked.get("psnr", 0)
+    assert 8 * field.n_bytes <= asked.get("bits", 64) * values.size
+
+
 def test_torch_fields_are_coded_too():
     torch = pytest.importorskip("torch")
     values = ARRAYS["rough"]

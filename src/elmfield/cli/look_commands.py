@@ -182,7 +182,8 @@ def compare(
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
     facts = scores_at_samples(field, slabs, errors)
     n, size = facts["samples"], sum(entries.sizes().values())
-    other = {name: facts.pop(name) for name in ("psnr_255_db", "paper_psnr_db") if name in facts}
+    last = ("psnr_255_db", "paper_psnr_db")
+    other: dict[str, Any] = {name: facts.pop(name) for name in last if name in facts}
     facts |= {
         "coefficients": field.model.n_coefficients,
         "coefficients_per_sample": field.model.n_coefficients / n,

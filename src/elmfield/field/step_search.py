@@ -253,6 +253,10 @@ class StepSearch(Generic[T]):
         share = sum(math.prod(self.tiling.shape(i)) for i in numbers) / self.tiling.n_values
         return float(getattr(curve, self.of)(step)) * share * self._count
 
+    def _step_for(self, wanted: float, found: float, step: float) -> float:
+        """The step for an amount where `step` has another; that one if it has none."""
+        return step * (wanted / found) ** (1 / self._grows) if found > 0 else step
+
     def _code_in_parts(self) -> Attempt[T]:
         """All tiles, each part at the step that those before suggest; some of them once more."""
         tiles, steps, amounts = dict[int, T](), dict[int, float](), dict[int, float]()
@@ -273,7 +277,7 @@ class StepSearch(Generic[T]):
         for part in parts:
             if expected > 0 and seen > 0:
                 off = seen / expected
-                one = step * (goal / (off * self._expected(every, step))) ** (1 / self._grows)
+                one = self._step_for(goal, off * self._expected(every, step), step)
                 far = [i for i in tiles if abs(math.log(steps[i] / one)) > MAX_SPREAD]
                 if far and len(parts) <= MAX_PARTS:
                     parts.append(far)
@@ -281,7 +285,7 @@ class StepSearch(Generic[T]):
                         del tiles[i], amounts[i]
                 rest = off * self._expected([i for i in every if i not in tiles], one)
                 wanted = max(goal - sum(amounts.values()), rest / 2)
-                step = one * (wanted / rest) ** (1 / self._grows)
+                step = self._step_for(wanted, rest, one)
             code(part, step)
             expected += self._expected(part, steps[part[0]])
             seen += sum(amounts[i] for i in part)
@@ -307,4 +311,4 @@ class StepSearch(Generic[T]):
             at_one += amounts[i] * (steps[i] / self.step) ** -self._grows
             if reach * total >= abs(excess):
                 break
-        return some, self.step * ((total - excess) / at_one) ** (1 / self._grows)
+        return some, self._step_for(total - excess, at_one, self.step)

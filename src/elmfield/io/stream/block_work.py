@@ -115,8 +115,7 @@ class Coding:
             y, seen = values, crc32(values)
         numbers = self.tiles_in(slab)
         note = "-".join(str(s.start) for s in slab) + ".json"
-        known = self._read_results(note, numbers, seen)
-        if known is not None:
+        if (known := self._read_results(note, numbers, seen)) is not None:
             return known
         if self.filled is None:
             y = self.slabs.read(slab, values)

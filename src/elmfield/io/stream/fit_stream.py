@@ -1,7 +1,8 @@
 """From a source to a model file, slab by slab: look at all, decide, code, put in place.
 
 The first pass finds what must be known of all samples; the second codes them, tile by tile, and
-writes each block as it is done. Error targets take a pass more for each attempt and each check.
+writes each block as it is done. With an error target the tiles of a block are coded in two or three
+passes, each at the step that what came out before suggests.
 What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
 """
 
@@ -220,12 +221,8 @@ class Stream:
                 residual[group.regions[rows]] = np.square(np.sqrt(left) * survey.scale).sum(axis=1)
             return c.reshape(-1)
 
-        plan = CoefficientPlan(field, dtype, project)
-
-        def tell(_stage: str, done: int, total: int) -> None:
-            self.progress("fit", done, total)
-
-        meta = plan.write(store, describe(field, dtype).meta, True, tell)
+        plan, meta = CoefficientPlan(field, dtype, project), describe(field, dtype).meta
+        meta = plan.write(store, meta, True, lambda _, *done: self.progress("fit", *done))
         done = Field(replace(field.model, residual=residual))
         rest = describe(done, dtype).write_arrays(store, True)
         checks = {**rest.checks, **meta.checks}
