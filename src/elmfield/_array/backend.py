@@ -300,6 +300,8 @@ def take(x: Array, index: Array, axis: int = 0) -> Array:
     if compat.is_torch_array(x):
         # The standard's own looks for negative ones first: three more steps.
         return x.index_select(axis, index)
+    if is_numpy(x) and not x.flags.c_contiguous:  # NumPy's own copies all of `x` first
+        return np.ascontiguousarray(x[(slice(None),) * axis + (index,)])
     return namespace(x).take(x, index, axis=axis)
 
 
