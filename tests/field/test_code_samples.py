@@ -6,7 +6,7 @@ import pytest
 import elmfield as ef
 from elmfield.codec import pack
 from elmfield.field.coefficients.tiles import pack_tiles
-from elmfield.field.rate_control import NEAR_RATIO, guess_step, search_step
+from elmfield.field.step_search import NEAR_RATIO, guess_step, search_step
 
 
 def SLOW(value):
@@ -238,6 +238,42 @@ def test_the_energy_that_coding_lost_is_that_of_each_box(asked, periodic):
         start, size = (x[region] for x in part.boxes)
         at = [part.within(k, start[k] + np.arange(size[k])) for k in range(2)]
         np.testing.assert_allclose(left, squares[np.ix_(*at)].sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("asked", [{"psnr": 40}, {"psnr": 55}, {"bits": 1.5}], ids=str)
+@pytest.mark.parametrize("n", [4, 20])
+def test_many_tiles_are_coded_about_once(asked, n, tmp_path, monkeypatch):
+    """In parts, each at the step that those before suggest; in a stream as in memory."""
+    values, seen = np.vstack([rough((300, 520)), 3 * rough((210, 520), 1)]).astype("float32"), []
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", values.nbytes // n)
+    own = "elmfield.field.coefficients.tiles.pack_tiles"
+    with monkeypatch.context() as patch:
+        patch.setattr(own, lambda tiles, **asked: seen.extend(tiles) or pack_tiles(tiles, **asked))
+        field = ef.fit(values, ef.smooth(**asked))
+    tiling = field.model.blended.source_samples.tiles.tiling
+    assert tiling.n_tiles >= n
+    assert sum(tile.size for tile in seen) <= (2.5 if "bits" in asked else 1.6) * values.size
+    if "psnr" in asked:
+        allowed = np.ptp(values.astype(float)) ** 2 * 10 ** (-asked["psnr"] / 10)
+        error = np.mean((field.samples().astype(float) - values) ** 2)
+        assert NEAR_RATIO * allowed <= error <= allowed
+    else:
+        assert NEAR_RATIO <= 8 * field.n_bytes / (1.5 * values.size) <= 1
+    ef.save(field, tmp_path / "a.elm")
+    ef.fit(values, ef.smooth(**asked), out=tmp_path / "b.elm", memory_limit=1 << 18)
+    assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
+
+
+@pytest.mark.parametrize("asked", [{"psnr": 50}, {"bits": 0.5}], ids=str)
+def test_tiles_may_be_very_different(asked, monkeypatch):
+    """Constant tiles have no error whatever the step, a rough one has nearly all of it."""
+    values = np.zeros((400, 300))
+    values[100:] += 1e-3 * rough((300, 300), 1)
+    values[180:230, 200:260] = 100 * np.random.default_rng(0).standard_normal((50, 60))
+    monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", values.nbytes // 20)
+    field = ef.fit(values, ef.smooth(**asked))
+    assert ef.psnr(values, field.samples()) >= asked.get("psnr", 0)
+    assert 8 * field.n_bytes <= asked.get("bits", 64) * values.size
 
 
 def test_torch_fields_are_coded_too():

@@ -279,8 +279,9 @@ def move_to(x: Array, where: object) -> Array:
 def take(x: Array, index: Array, axis: int = 0) -> Array:
     """Entries of `x` at positions `index`, (n,), of an axis; none is negative."""
     if is_torch(x):
-        # The standard's own looks for negative ones first: three more steps.
-        return x.index_select(axis, index)
+        return x.index_select(axis, index)  # the standard's own looks for negative ones first
+    if is_numpy(x) and not x.flags.c_contiguous:  # NumPy's own copies all of `x` first
+        return np.ascontiguousarray(x[(slice(None),) * axis + (index,)])
     return namespace(x).take(x, index, axis=axis)
 
 

@@ -1,6 +1,5 @@
 """view, compare, beam and demo: models to look at, against samples, regions, and an example."""
 
-import math
 import socket
 import time
 from dataclasses import replace
@@ -24,7 +23,7 @@ from elmfield.io.formats.raster import png
 from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
-from elmfield.io.stream.block_work import Score, blocks_of_model, measure_block
+from elmfield.io.stream.block_work import compare as scores_at_samples
 from elmfield.io.view_source import export_view, scene_of
 from elmfield.partition import plane_of
 from elmfield.samples import source_of
@@ -157,30 +156,17 @@ def compare(
     shape = *field.shape, field.model.n_channels
     errors = None if picture is None else np.zeros(shape, np.float32)
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
-    score = Score()
-    for slab in blocks_of_model(field, slabs):  # gaps are left out
-        found, gap = measure_block(field, slabs, slab)
-        score |= found
-        if errors is not None:
-            errors[slab] = gap
-    n, size = math.prod(samples.values.shape), sum(entries.sizes().values())
-    facts: dict[str, object] = {
-        "psnr_db": score.psnr(),
-        "mae": float(score.errors.total.sum()) / score.count,
-        "rmse": math.sqrt(score.mean_square),
-        "max_error": float(score.errors.high.max()),
-        "range": [float(score.sizes.low.min()), float(score.sizes.high.max())],
-        "samples": n,
-        "missing": score.missing,
+    facts = scores_at_samples(field, slabs, errors)
+    n, size = facts["samples"], sum(entries.sizes().values())
+    last = ("psnr_255_db", "paper_psnr_db")
+    other: dict[str, Any] = {name: facts.pop(name) for name in last if name in facts}
+    facts |= {
         "coefficients": field.model.n_coefficients,
         "coefficients_per_sample": field.model.n_coefficients / n,
         "bytes": size,
         "bits_per_sample": 8 * size / n,
+        **other,
     }
-    if str(samples.values.dtype) == "uint8":
-        facts["psnr_255_db"] = score.psnr(255)
-    if not field.model.is_complex and score.paper_psnr is not None:
-        facts["paper_psnr_db"] = score.paper_psnr
     if heldout:  # fitted as the model was, if it says how
         values, axis = np.asarray(samples.values), samples.channel_axis
         facts["heldout_psnr_db"] = ef.heldout_score(values, field.settings, channel_axis=axis)

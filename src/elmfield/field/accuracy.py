@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmfield._array.backend import cast, is_array, move, namespace, to_numpy
+from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import StoreError
+from elmfield.field.coefficients.tiles import run_of
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.field.uncertainty.posterior import why_none
@@ -112,42 +113,35 @@ def align_samples(model: "Model", samples: Array) -> tuple[Array, Array]:
     return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
 
 
-def own_values(model: "Model", measured: bool) -> Samples:
-    """The field at all its samples; if errors are `measured`, of a crop only those inside count."""
-    if model.blended.why_all_is_kept is not None:
-        raise TypeError(f"{model.blended.why_all_is_kept}.")
-    y = model.blended.at_samples([np.arange(n, dtype=float) for n in model.shape])
-    raw = cast(y, model.offset) * model.scale + model.offset
+def samples_to_keep(
+    model: "Model", is_coded: bool, measured: bool
+) -> tuple[Samples, tuple[int, ...], Array | None]:
+    """What fewer coefficients are measured against, where it begins, and which samples count.
+
+    The samples that a model is made of where these `is_coded`, else its values at all of them. If
+    errors are `measured`, of a crop only the samples inside count; None for all.
+    """
+    boxes, low, gone = model.blended.source_samples, (0,) * len(model.shape), None
+    kind = model.input_dtype
+    if not is_coded or boxes is None:
+        if model.blended.why_all_is_kept is not None:
+            raise TypeError(f"{model.blended.why_all_is_kept}.")
+        y = model.blended.at_samples([np.arange(n, dtype=float) for n in model.shape])
+        raw = cast(y, model.offset) * model.scale + model.offset
+    else:
+        low, high = model.blended.needed
+        slab = tuple(map(slice, low, high))
+        gone = boxes.gaps(slab)
+        if boxes.is_raw:
+            raw = boxes.read(slab)
+            kind = str(raw.dtype)
+            raw = raw.astype(to_numpy(model.offset).dtype)
+        else:
+            raw, kind = boxes.read_standardised(slab), "in the unit of the fit"
+            raw = to_numpy(cast(raw, model.offset) * model.scale + model.offset)
     counted, limits = None, model.data_range
     if measured:
-        counted, limits = _inside(model, to_numpy(raw), (0,) * len(model.shape))
-    present = None if counted is None else move(np.broadcast_to(counted, raw.shape), raw)
-    return Samples(
-        raw=raw,
-        present=present,
-        offset=model.offset,
-        scale=model.scale,
-        data_range=limits,
-        is_complex=model.is_complex,
-        dtype=model.input_dtype,
-    )
-
-
-def kept_values(model: "Model") -> tuple[Samples, tuple[int, ...], Array | None]:
-    """The samples that a model is made of, where they begin, and which a crop counts; None: all."""
-    boxes = model.blended.source_samples
-    assert boxes is not None
-    low, high = model.blended.needed
-    slab = tuple(map(slice, low, high))
-    if boxes.is_raw:
-        raw = boxes.read(slab)
-        kind = str(raw.dtype)
-        raw = raw.astype(to_numpy(model.offset).dtype)
-    else:
-        raw, kind = boxes.read_standardised(slab), "in the unit of the fit"
-        raw = to_numpy(cast(raw, model.offset) * model.scale + model.offset)
-    gone = boxes.gaps(slab)
-    counted, limits = _inside(model, raw, low)
+        counted, limits = _inside(model, to_numpy(raw), low)
     samples = Samples(
         raw=move(raw, model.offset),
         present=None if gone is None else move(np.broadcast_to(~gone, raw.shape), model.offset),
@@ -156,7 +150,7 @@ def kept_values(model: "Model") -> tuple[Samples, tuple[int, ...], Array | None]
         data_range=limits,
         is_complex=model.is_complex,
         dtype=kind,
-        is_exact=kind not in WHOLE or float(np.abs(raw).max()) <= EXACT_WHOLE,
+        is_exact=not is_coded or kind not in WHOLE or float(np.abs(raw).max()) <= EXACT_WHOLE,
     )
     return samples, low, None if counted is None else move(counted, model.offset)
 
@@ -186,17 +180,14 @@ def error_sums(e: Array, there: Array | None) -> tuple[float, float, int]:
 
 def errors(
     samples: Samples,
-    found: "Blended | Array",
+    blended: "Blended",
     first: Sequence[int] | None = None,
     counted: Array | None = None,
 ) -> tuple[float, float]:
     """Mean squared and largest absolute error of what a caller gets back, rounding included.
 
-    Of a function, or of an array like the samples. At the samples that are present, or those
-    `counted`; they begin at `first` of the array.
+    At the samples that are present, or those `counted`; they begin at `first` of the array.
     """
-    array: Array = found
-    blended = None if is_array(found) else found
     xp = namespace(samples.raw)
     shape = samples.raw.shape[:-1]
     across = math.prod(shape[1:]) * samples.raw.shape[-1]
@@ -205,12 +196,9 @@ def errors(
     rest = [a + np.arange(n, dtype=float) for a, n in zip(low[1:], shape[1:])]
     sums = []
     for i, j in runs(shape[0], max(1, (1 << 22) // max(across, 1))):
-        if blended is None:
-            f = array[i:j]
-        else:
-            f = blended.at_samples([low[0] + np.arange(i, j, dtype=float), *rest])
-            f = cast(f, samples.offset) * samples.scale + samples.offset
-            f = xp.round(f) if blended.gives_whole_numbers else f
+        f = blended.at_samples([low[0] + np.arange(i, j, dtype=float), *rest])
+        f = cast(f, samples.offset) * samples.scale + samples.offset
+        f = xp.round(f) if blended.gives_whole_numbers else f
         gap = to_numpy(f).astype(np.float64)
         gap -= to_numpy(samples.raw[i:j, ...])
         there = None if counts is None else to_numpy(counts[i:j, ..., : samples.n_channels])
@@ -222,15 +210,16 @@ def errors(
 def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -> Floats:
     """Sums over the box of each region, (N,), of numbers at the samples, which begin at `first`.
 
-    Regions are regular cells: boxes that are alike on one axis are summed there together.
+    Each axis has one number more than samples, 0, at which the last sum stops. Regions are regular
+    cells: boxes that are alike on one axis are summed there together.
     """
     part, (starts, sizes) = blended.partition, blended.boxes
     for k, a in enumerate(first):
         every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
         begin, n = starts[every, k], sizes[every, k]
-        low, end = begin.min(), (begin + n).max() + 1  # one more, at which the last sum stops
-        at = np.minimum(part.within(k, np.arange(low, end)) - a, squares.shape[k] - 1)
-        squares = squares.take(at, axis=k)
+        low, end = begin.min(), (begin + n).max()
+        at = run_of(np.append(part.within(k, np.arange(low, end)) - a, squares.shape[k] - 1))
+        squares = squares[(slice(None),) * k + (at,)]  # a view, unless the axis repeats
         ends = np.stack([begin, begin + n], axis=1).ravel() - low
         squares = np.add.reduceat(squares, ends, axis=k).take(np.arange(0, len(ends), 2), axis=k)
     return squares.reshape(-1)

@@ -1,4 +1,4 @@
-"""Targets met by coding the samples in memory, with one step for all tiles.
+"""Targets met by coding the samples in memory.
 
 Enter a function of samples and what is asked of it; leaves the function of coded ones, which keep
 the promise as they come out again. Its blend is that of a field without a target: no line shows
@@ -13,19 +13,31 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats
-from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array, Floats
-from elmfield.field.accuracy import energy_in_boxes, errors
+from elmfield.field.accuracy import energy_in_boxes, error_sums, errors
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, code_tiles, pack_tiles
 from elmfield.field.rate_control import RateControl, Scope, typical_error
+from elmfield.field.step_search import CodedTile, Tiles
 from elmfield.samples import Samples
 from elmfield.settings import Target
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Coder(RateControl["Attempt"]):
+class TileInMemory(CodedTile):
+    """A coded tile, its bytes and what they are decoded to.
+
+    And the squared errors at its samples, channels together, present or not; None without loss.
+    """
+
+    data: bytes = field(repr=False)
+    decoded: Array = field(repr=False)
+    squares: Floats | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Coder(RateControl[TileInMemory]):
     """Samples in tiles, to be coded at any step, and the function that is made from them.
 
     Parameters
@@ -38,15 +50,12 @@ class Coder(RateControl["Attempt"]):
         Where on each axis of the array they begin.
     counted : array of bool, shape (..., C or 1), or None
         The samples at which errors count; those that are present by default.
-    effort : int
-        Of coding.
     """
 
     blended: Blended
     samples: Samples
     first: tuple[int, ...]
     counted: Array | None = field(default=None, repr=False)
-    effort: int = USUAL_EFFORT
 
     @cached_property
     def own(self) -> Array:
@@ -55,42 +64,93 @@ class Coder(RateControl["Attempt"]):
         return own.astype(self.samples.kind, copy=False)
 
     @cached_property
+    def _there(self) -> Array | None:
+        """Where errors count, on the host; None for all samples."""
+        there = self.samples.present if self.counted is None else self.counted
+        return None if there is None else np.asarray(to_numpy(there))
+
+    @cached_property
     def tiling(self) -> Tiling:
         """Which samples are in which tile."""
         low = (*self.first, 0)
         high = tuple(a + n for a, n in zip(low, self.own.shape))
         return Tiling.by_bytes(low, high, self.own.itemsize)
 
+    @cached_property
+    def scope(self) -> Scope:
+        """The samples that are coded."""
+        own, there = self.own, self._there
+        return Scope(
+            count=own.size if there is None else int(np.broadcast_to(there, own.shape).sum()),
+            kind=self.own.dtype.name,
+            data_range=self.samples.data_range,
+            is_complex=self.samples.is_complex,
+            dtype=str(self.blended.dtype).removeprefix("torch."),
+            top=ChannelStats.of(self.samples.raw, self.samples.present).largest,
+            input_dtype=self.samples.dtype,
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the function passes through its samples."""
+        return self.blended.exact is not None
+
     def values(self, number: int) -> Array:
         """The samples of a tile, channels last."""
         return self._cut(self.own, self.tiling.slab(number))
 
-    def _cut(self, values: Array, slab: tuple[slice, ...]) -> Array:
-        """A slab of the array, as far as `values` reach."""
-        return values[tuple(slice(s.start - a, s.stop - a) for s, a in zip(slab, (*self.first, 0)))]
+    def _cut(self, values: Array, slab: Sequence[slice]) -> Array:
+        """A slab of all axes, or of those before the channels, of an array that begins there."""
+        at = tuple(slice(s.start - a, s.stop - a) for s, a in zip(slab, (*self.first, 0)))
+        return values[at]
 
-    def code(self, **asked: float) -> "Attempt":
-        """All tiles, coded as asked; without loss if nothing is."""
-        n, found = self.tiling.n_tiles, np.empty_like(self.own)
+    def code_tiles(self, numbers: Sequence[int], **asked: float) -> Tiles[TileInMemory]:
+        """Some tiles, coded as asked; without loss if nothing is."""
+        there = self._there
 
-        def finish(number: int, _: Array, data: bytes, decoded: Array) -> bytes:
-            self._cut(found, self.tiling.slab(number))[:] = decoded
-            return data
+        def finish(number: int, y: Array, data: bytes, decoded: Array) -> TileInMemory:
+            sums, squares = (0.0, 0.0, y.size), None
+            if asked:
+                gap = np.subtract(decoded, y, dtype=np.float64)
+                with np.errstate(over="ignore"):  # infinite where float64 has no squares
+                    squares = np.einsum("...c,...c->...", gap, gap)
+                *slab, channels = self.tiling.slab(number)
+                here = None if there is None else self._cut(there, slab)
+                if here is not None and here.shape[-1] > 1:
+                    here = here[..., channels]
+                sums = error_sums(np.abs(gap, out=gap), here)
+            return TileInMemory(
+                n_bytes=len(data), errors=sums, data=data, decoded=decoded, squares=squares
+            )
 
-        made = code_tiles(range(n), self.values, finish, effort=self.effort, **asked)
+        made = code_tiles(numbers, self.values, finish, effort=self.effort, **asked)
+        return dict(zip(numbers, made))
+
+    def errors(self, tiles: Tiles[TileInMemory], is_lossy: bool) -> tuple[float, float]:
+        """Mean squared and largest error at the samples.
+
+        A function that does not pass through its samples has to be evaluated.
+        """
+        if self.is_exact:
+            return super().errors(tiles, is_lossy)
+        return errors(self.samples, self.made(tiles, is_lossy), self.first, self.counted)
+
+    def made(self, tiles: Tiles[TileInMemory], is_lossy: bool) -> Blended:
+        """The function of the samples in tiles."""
         offset, scale = (np.asarray(to_numpy(u)) for u in (self.samples.offset, self.samples.scale))
-        tiles = CodedTiles(tuple(made), self.tiling, self.own.dtype)
-        tiles.know({i: self._cut(found, self.tiling.slab(i)) for i in range(n)})
+        every = sorted(tiles)
+        source = CodedTiles(tuple(tiles[i].data for i in every), self.tiling, self.own.dtype)
+        source.know({i: tiles[i].decoded for i in every})
         boxes = SampleBoxes(
-            source=tiles,
+            source=source,
             offset=offset,
             scale=scale,
             like=offset[:0],
             kind=self.own.dtype.name,
-            is_lossy=bool(asked),
+            is_lossy=is_lossy,
             missing=self._missing,
         )
-        return Attempt(coder=self, boxes=boxes, found=found)
+        return self.blended.with_samples(boxes)
 
     @cached_property
     def _missing(self) -> CodedTiles | None:
@@ -104,55 +164,14 @@ class Coder(RateControl["Attempt"]):
         tiles = tuple(pack_tiles([self._cut(gone, slab)])[0][0] for slab in slabs)
         return CodedTiles(tiles, tiling, "uint8")
 
-    @cached_property
-    def scope(self) -> Scope:
-        """The samples that are coded."""
-        return Scope(
-            size=self.own.size,
-            kind=self.own.dtype.name,
-            data_range=self.samples.data_range,
-            is_complex=self.samples.is_complex,
-            dtype=str(self.blended.dtype).removeprefix("torch."),
-            top=ChannelStats.of(self.samples.raw, self.samples.present).largest,
-            input_dtype=self.samples.dtype,
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Attempt:
-    """Coded tiles, and what comes out of them."""
-
-    coder: Coder
-    boxes: SampleBoxes
-    found: Array = field(repr=False)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all tiles."""
-        return self.boxes.n_bytes
-
-    @cached_property
-    def made(self) -> Blended:
-        """The function of the samples in the tiles."""
-        return self.coder.blended.with_samples(self.boxes)
-
-    @cached_property
-    def errors(self) -> tuple[float, float]:
-        """Mean squared and largest error at the samples: of the coder's own reconstruction.
-
-        A function that does not pass through its samples has to be evaluated.
-        """
-        coder, made = self.coder, self.made
-        found = made if made.exact is None else self.found
-        return errors(coder.samples, found, coder.first, coder.counted)
-
-    @property
-    def lost(self) -> Floats:
+    def lost(self, tiles: Tiles[TileInMemory]) -> Floats:
         """Sum of squares, (N,), by which the samples of each region's box have changed."""
-        gap = np.subtract(self.coder.own, self.found, dtype=np.float64)
+        squares = np.zeros([n + 1 for n in self.own.shape[:-1]])
+        for number, tile in tiles.items():
+            if tile.squares is not None:
+                self._cut(squares, self.tiling.slab(number)[:-1])[...] += tile.squares
         with np.errstate(over="ignore"):  # infinite where float64 has no squares
-            squares = np.einsum("...c,...c->...", gap, gap)
-            return energy_in_boxes(self.coder.blended, squares, self.coder.first)
+            return energy_in_boxes(self.blended, squares, self.first)
 
 
 def code_to_target(
@@ -179,4 +198,5 @@ def code_to_target(
         blended=blended, samples=samples, first=low, counted=counted, effort=target.effort
     )
     met = coder.meet(target)
-    return met.made, met.lost, typical_error(met.errors)
+    made = coder.made(met.tiles, met.is_lossy)
+    return made, coder.lost(met.tiles), typical_error(met.errors)

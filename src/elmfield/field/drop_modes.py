@@ -17,7 +17,7 @@ import numpy as np
 from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
-from elmfield.field.accuracy import errors, kept_values, own_values
+from elmfield.field.accuracy import errors, samples_to_keep
 from elmfield.field.blend.blended import Blended
 from elmfield.field.code_samples import code_to_target
 from elmfield.field.coefficients.stored import Ragged
@@ -169,11 +169,15 @@ def keep_less(model: "Model", target: Target | None) -> "Model":
             "per_region."
         )
     lost: float | None
-    if target.is_coded and model.blended.source_samples is not None:
-        samples, first, counted = kept_values(model)
+    is_coded = target.is_coded and model.blended.source_samples is not None
+    measured = is_coded or target.kind in ("psnr", "max_error")
+    samples, first, counted = samples_to_keep(model, is_coded, measured)
+    if is_coded:
         kept, dropped, lost = code_to_target(model.blended, samples, target, first, counted)
     else:
-        samples = own_values(model, measured=target.kind in ("psnr", "max_error"))
+        if counted is not None:
+            xp = namespace(samples.raw)
+            samples = replace(samples, present=xp.broadcast_to(counted, samples.raw.shape))
         starts, sizes = model.blended.boxes
         part = replace(model.partition, starts=starts, sizes=sizes)
         kept, dropped, lost = meet(replace(model.blended, partition=part), samples, target)

@@ -21,7 +21,7 @@ from elmfield._array.typing import Array
 from elmfield.codec import unpack
 from elmfield.errors import MissingExtraError, StoreError
 from elmfield.field.coefficients.tiles import pack_tiles, packed, without_channels
-from elmfield.field.rate_control import read_off, search_step
+from elmfield.field.step_search import read_off, search_step
 from elmfield.samples import channels_last
 
 try:
@@ -278,9 +278,7 @@ def _at_psnr(values: Array, psnr: float, parts: int, effort: int) -> bytes:
 
     plain, axis = without_channels(values)
     least = 1.0 if values.dtype.kind in "iu" else float(np.finfo(values.dtype).eps) * span / 4
-    start, power = read_off(
-        [plain], axis, effort, "error", lambda e: e / allowed, math.sqrt(12 * allowed)
-    )
+    _, start, power = read_off([plain], axis, effort, "error", allowed, math.sqrt(12 * allowed))
     return search_step(at, start, power, least) or packed(values)
 
 

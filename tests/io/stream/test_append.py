@@ -309,6 +309,27 @@ def test_the_same_samples_at_other_places_are_another_call(tmp_path, monkeypatch
     np.testing.assert_array_equal(field.domain.axes[0].coords[-4:], [20, 21, 23, 24])
 
 
+def test_samples_after_a_gap_lie_where_they_are(tmp_path):
+    """The axis becomes uneven: the field is that of all samples where they are, and between."""
+    time = np.r_[np.arange(30.0), 37 + np.arange(15.0), 60 + 1.5 * np.arange(10)]
+    line, path = (288 + 0.02 * time)[:, None] + np.zeros(24), tmp_path / "a.elm.zarr"
+    wave = line + np.sin(time / 4)[:, None] * np.cos(np.arange(24) / 7)
+    asked, options = np.linspace(0, time[-1], 300), {"dims": ("time", "x")}
+    for values in (line, wave):
+        shutil.rmtree(path, ignore_errors=True)
+        ef.fit(values[:30], coords={"time": time[:30]}, out=path, **options)
+        for part in (slice(30, 45), slice(45, None)):
+            field = ef.append(path, values[part], axis="time", coords=time[part])
+        whole = ef.fit(values, field.settings, coords={"time": time}, **options)
+        found = field.grid(asked, np.arange(24.0))
+        close(found, whole.grid(asked, np.arange(24.0)), 1e-11)
+        close(field.gradient([33.3, 4]), whole.gradient([33.3, 4]), 1e-11)
+        if values is line:
+            close(found[:, 0], 288 + 0.02 * asked, 1e-11)
+    with pytest.raises(ValueError, match=r"axis 'time' is not even; say where samples lie"):
+        ef.append(path, wave[:2], axis="time")
+
+
 def test_a_model_grows_by_one_process_at_a_time(small):
     def frames_of_two():
         yield few(1, 30)[0]

@@ -161,7 +161,7 @@ class Chunked:
 
 def stream_of(source, encode, engine):
     slabs = Slabs(source=Sliced(source))
-    own = {"slabs": slabs, "sent": slabs, "encode": encode, "labels": Labels()}
+    own = {"slabs": slabs, "encode": encode, "labels": Labels()}
     return Stream(**own, engine=engine, progress=silent)
 
 

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,12 +30,11 @@ from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.inputs import parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, level_of, overview_of
-from elmfield.io.store.stores import ROOT, FolderStore
-from elmfield.io.stream.block_work import Coding, TileResult
+from elmfield.io.store.stores import ROOT, FolderStore, Store
+from elmfield.io.stream.block_work import StoredTile
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.stream_coder import StreamLayout, join_checks
+from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
-from elmfield.io.stream.workers import Here
 from elmfield.samples import Slab, Source, source_of
 
 
@@ -171,19 +169,22 @@ class JoinedSource:
 
     def read(self, slab: Slab = ()) -> Array:
         """Return a slab of both."""
-        field, k = self.model.field, self.place
-        n, c = field.shape[self.axis], field.model.channel_axis
+        k, n = self.place, self.model.field.shape[self.axis]
         parts = []
-        if slab[k].start < n:
-            own = [*slab[:k], slice(slab[k].start, min(slab[k].stop, n)), *slab[k + 1 :]]
-            values = self.model.boxes.read(tuple(s for j, s in enumerate(own) if j != c))
-            values = field.model.joined(values, axis=values.ndim - 1)
-            values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
-            parts.append(values.astype(self.dtype, copy=False))
-        if slab[k].stop > n:
-            rest = [*slab[:k], slice(max(slab[k].start, n) - n, slab[k].stop - n), *slab[k + 1 :]]
-            parts.append(np.asarray(self.new.read(tuple(rest))))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=k)
+        for read, first, size in ((self._read_old, 0, n), (self.new.read, n, self.size)):
+            a, b = max(slab[k].start - first, 0), min(slab[k].stop - first, size)
+            if a < b:
+                parts.append(np.asarray(read((*slab[:k], slice(a, b), *slab[k + 1 :]))))
+        return np.concatenate(parts, axis=k)
+
+    def _read_old(self, slab: Slab) -> Array:
+        """Return a slab of the model's samples, as the new ones are."""
+        model = self.model.field.model
+        c = model.channel_axis
+        values = self.model.boxes.read(tuple(s for j, s in enumerate(slab) if j != c))
+        values = model.joined(values, axis=values.ndim - 1)
+        values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
+        return values.astype(self.dtype, copy=False)
 
     def slabs(self, source: Source) -> Slabs:
         """The samples of a source of the same axes, slab by slab."""
@@ -223,13 +224,13 @@ def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     """Add samples to a model; the call that adds them began when it had `first`."""
     model, slabs = joined.model, joined.slabs(joined)
     grown, encode = _grow(joined, slabs, *_find_limits(joined))
-    own: dict[str, Any] = {"slabs": slabs, "sent": slabs, "engine": Here(), "progress": tell}
-    stream = Stream(encode=encode, labels=grown.labels, **own)
-    layout = StreamLayout(field=grown, stream=stream, tile=model.tiles.tiling.tile)
+    stream = Stream(slabs=slabs, encode=encode, labels=grown.labels, progress=tell)
     folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
+    store, tile = FolderStore(str(folder)), model.tiles.tiling.tile
+    coder = StreamCoder(field=grown, stream=stream, places=lambda _: (store, None), tile=tile)
     with explain_writing(model.target):
         try:
-            _code(model, layout, joined.axis, folder, first)
+            _code(model, coder, joined.axis, store, first)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -237,46 +238,31 @@ def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
         return GrowingModel.open(model.target)
 
 
-def _code(model: GrowingModel, layout: StreamLayout, k: int, folder: Path, first: int) -> None:
+def _code(model: GrowingModel, coder: StreamCoder, k: int, store: Store, first: int) -> None:
     """Write what is new, and the metadata of the whole, to a folder."""
-    samples, stream, store = layout.plan.samples, layout.stream, FolderStore(str(folder))
-    tiling, n = samples.tiling, model.field.shape[k]
-    seam = n // tiling.tile[k] * tiling.tile[k]
-    coding = Coding(slabs=stream.slabs, samples=samples, asked=(), model=store, notes=None)
-    old, text = model.tiles.tiling, getattr(model.meta.samples, "checks", "")
-    tiles = {  # those that stay, under their new numbers
-        int(np.ravel_multi_index(old.place(i), tiling.counts)): TileResult(text[8 * i : 8 * i + 8])
-        for i in range(old.n_tiles)
-    }
-    blocks = _cut_from(layout.blocks, k, seam)
-    for done, block in enumerate(blocks):
-        tiles |= coding(block)[0]
-        stream.progress("fit", done + 1, len(blocks))
-    means = _overview(layout, model.boxes, k, n)
-    meta = layout.write_rest(store, (join_checks(tiles), ""), means)
+    old, tiling, n = model.tiles.tiling, coder.tiling, model.field.shape[k]
+    text = getattr(model.meta.samples, "checks", "")
+    stay = [int(np.ravel_multi_index(old.place(i), tiling.counts)) for i in range(old.n_tiles)]
+    tiles = {i: StoredTile(check=text[8 * j : 8 * j + 8]) for j, i in enumerate(stay)}
+    new = [i for i in range(tiling.n_tiles) if tiling.place(i)[k] >= n // tiling.tile[k]]
+    tiles |= coder.code_tiles(new)
+    meta = coder.write_rest(store, tiles, _overview(coder, model.boxes, k, n))
     write_metadata(store, replace(meta, appending=AppendingRecord(axis=k, start=first)))
 
 
-def _cut_from(blocks: list[Slab], k: int, start: int) -> list[Slab]:
-    """Return the parts of blocks at `start` or beyond on axis k."""
-    return [
-        (*b[:k], slice(max(b[k].start, start), b[k].stop), *b[k + 1 :])
-        for b in blocks
-        if b[k].stop > start
-    ]
-
-
-def _overview(layout: StreamLayout, boxes: SampleBoxes, k: int, n: int) -> Overview | None:
+def _overview(coder: StreamCoder, boxes: SampleBoxes, k: int, n: int) -> Overview | None:
     """Return the overview of all samples: means of whole boxes before the seam stay."""
-    level, slabs = level_of(layout.tiling), layout.stream.slabs
+    level = level_of(coder.tiling)
     if level is None:
         return None
     old = boxes.overview if boxes.overview is not None and boxes.overview[0] == level else None
     first = 0 if old is None else n >> level << level
-    totals = Totals(layout.tiling, level)
-    for block in _cut_from(layout.blocks, k, first):
-        totals.add(block, sums_of(layout.tiling, level, block, slabs.read(block)))
-    means = overview_of(totals, layout.plan.kind)
+    totals = Totals(coder.tiling, level)
+    for block in coder.blocks:
+        if block[k].stop > first:
+            slab = (*block[:k], slice(max(block[k].start, first), block[k].stop), *block[k + 1 :])
+            totals.add(slab, sums_of(coder.tiling, level, slab, coder.stream.slabs.read(slab)))
+    means = overview_of(totals, coder.plan.kind)
     if old is not None:
         stay = (*(slice(None),) * k, slice(first >> level))
         means[1][stay] = old[1].read()[stay]
@@ -302,11 +288,8 @@ def _find_limits(joined: JoinedSource) -> tuple[float, float]:
     """Return the least and the largest sample, old and new."""
     known, tiles = joined.model.field.labels.limits, joined.model.tiles
     if known is None:
-        ends = [
-            (float(v.min()), float(v.max()))
-            for v in (tiles(i) for i in range(tiles.tiling.n_tiles))
-        ]
-        known = [min(a for a, _ in ends), max(b for _, b in ends)]
+        lows, highs = zip(*((v.min(), v.max()) for v in map(tiles, range(tiles.tiling.n_tiles))))
+        known = [float(min(lows)), float(max(highs))]
     new = joined.slabs(joined.new)
     found: ChannelStats = new.part(tuple(slice(0, n) for n in new.shape[:-1]))[2]
     if not found.count.all() or found.count.sum() < np.prod(new.shape):

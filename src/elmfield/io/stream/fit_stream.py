@@ -1,13 +1,14 @@
 """From a source to a model file, slab by slab: look at all, decide, code, put in place.
 
 The first pass finds what must be known of all samples; the second codes them, tile by tile, and
-writes each block as it is done. Error targets take a pass more for each attempt and each check.
+writes each block as it is done. With an error target the tiles of a block are coded in two or three
+passes, each at the step that what came out before suggests.
 What comes back is the lazily read field of the file: bit for bit what a fit in memory would save.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -103,13 +104,12 @@ def fit_to(
             "with NaN: dask.array.where(mask, numpy.nan, array)."
         )
     gaps = None if mask is None else source_of(mask)
-    slabs = sent = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
+    slabs = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
     if is_dask(values) and engine is None:
         n = workers.n_dask_workers()
         engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
-        sent = replace(slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
     about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
-    stream = Stream(slabs=slabs, sent=sent, engine=engine or Here(), progress=progress, **about)
+    stream = Stream(slabs=slabs, engine=engine or Here(), progress=progress, **about)
     with work:
         stream, survey = stream.survey(work)
         return stream.write(survey, work)
@@ -123,27 +123,32 @@ class Stream:
     ----------
     slabs : Slabs
         Its samples.
-    sent : Slabs
-        What workers are sent of it.
     encode : Encoder
         What makes a field of it.
     labels : Labels
         What it says about itself.
-    engine : Engine
-        Who does the work.
     progress : callable
         Told (stage, done, total).
+    engine : Engine
+        Who does the work.
     missing : {"nan", "fill"}
         What the field answers where samples were missing.
     """
 
     slabs: Slabs
-    sent: Slabs
     encode: Encoder
     labels: Labels
-    engine: Engine
     progress: Progress
+    engine: Engine = field(default_factory=Here)
     missing: str = "fill"
+
+    @property
+    def sent(self) -> Slabs:
+        """What workers are sent of the samples: not those that Dask computes with the work."""
+        source = self.slabs.source
+        if self.engine.array is None:
+            return self.slabs
+        return replace(self.slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
 
     # --- the two passes ------------------------------------------------------------------------
 
@@ -175,16 +180,24 @@ class Stream:
         field = Field(replace(field.model, labels=replace(self.labels, missing=self.missing)))
         if field.model.blended.source_samples is None:
             return self._write_coefficients(field, survey, work)
-        stream = replace(self, slabs=slabs, sent=replace(self.sent, is_exact=slabs.is_exact))
-        if survey.n_missing and self.sent is not self.slabs:
+        stream = replace(self, slabs=slabs)
+        if survey.n_missing and self.engine.array is not None:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
-            stream = replace(stream, sent=slabs, engine=Here())
+            stream = replace(stream, engine=Here())
         effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
-            field=field, stream=stream, work=work, top=top, filled=filled, effort=effort
+            field=field,
+            stream=stream,
+            places=lambda name: (work.model(name), work.notes(name)),
+            filled=filled,
+            top=top,
+            n_missing=survey.n_missing,
+            effort=effort,
         )
         work.begin(coder.fingerprint)
-        work.finish(coder.make().name)
+        name, meta = coder.put_together(coder.make())
+        write_metadata(work.model(name), meta)
+        work.finish(name)
         return load(work.target)
 
     def _write_coefficients(self, field: Field, survey: Survey, work: Work) -> Field:
@@ -208,12 +221,8 @@ class Stream:
                 residual[group.regions[rows]] = np.square(np.sqrt(left) * survey.scale).sum(axis=1)
             return c.reshape(-1)
 
-        plan = CoefficientPlan(field, dtype, project)
-
-        def tell(_stage: str, done: int, total: int) -> None:
-            self.progress("fit", done, total)
-
-        meta = plan.write(store, describe(field, dtype).meta, True, tell)
+        plan, meta = CoefficientPlan(field, dtype, project), describe(field, dtype).meta
+        meta = plan.write(store, meta, True, lambda _, *done: self.progress("fit", *done))
         done = Field(replace(field.model, residual=residual))
         rest = describe(done, dtype).write_arrays(store, True)
         checks = {**rest.checks, **meta.checks}
@@ -247,7 +256,7 @@ class Stream:
         if spool is None:
             return self, survey
         copied = replace(self.slabs, source=spool)
-        return replace(self, slabs=copied, sent=copied, engine=self.engine.reading()), survey
+        return replace(self, slabs=copied, engine=self.engine.reading()), survey
 
     def _spool(self, work: Work, blocks: list[Slab]) -> Spool | None:
         """Return where samples are copied to, if they are slow to read more than once."""
@@ -259,7 +268,7 @@ class Stream:
             return None
         if k is not None:
             chunks[k] = [sum(chunks[k])]
-        if self.sent is self.slabs:  # workers are not handed samples: they would read
+        if self.engine.array is None:  # workers are not handed samples: they would read
             own = [self.slabs.with_channels(slab) for slab in blocks]
             if workers.count_reads(own, chunks) < workers.MIN_READS_TO_COPY:
                 return None

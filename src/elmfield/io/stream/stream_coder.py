@@ -1,6 +1,7 @@
 """Models of a stream: samples coded as a target asks, and measured in the same pass."""
 
-import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -8,28 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import as_dtype
-from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.typing import Array
 from elmfield.field import Field
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.rate_control import RateControl, Scope, typical_error
+from elmfield.field.step_search import Attempt, Tiles
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
-from elmfield.io.model.metadata import Metadata, to_document, write_metadata
-from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, level_of, overview_of
+from elmfield.io.model.metadata import Metadata, to_document
+from elmfield.io.model.sample_files import Overview, SamplePlan, level_of, overview_of
 from elmfield.io.model.save import describe
 from elmfield.io.store.stores import Store
-from elmfield.io.stream.block_work import Coding, TileResult
-from elmfield.io.stream.work_folder import Work
+from elmfield.io.stream.block_work import Coding, StoredTile
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
 if TYPE_CHECKING:
     from elmfield.io.stream.fit_stream import Stream
 
+Places = Callable[[str], tuple[Store, Store | None]]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StreamLayout:
-    """How the samples of a stream are laid out in a model.
+class StreamCoder(RateControl[StoredTile]):
+    """Codes the samples of a stream into a model.
 
     Parameters
     ----------
@@ -37,16 +39,26 @@ class StreamLayout:
         The field of the source.
     stream : Stream
         The source, and who works on it.
+    places : callable
+        Gives the store of a model of tiles that were coded in one way, by its name, and where notes
+        on finished blocks go, if some are kept.
     filled : FilledSlabs or None
         Where gaps are filled; None where nothing is missing.
     tile : tuple of int or None
         Samples of a tile, as a file has them already.
+    top : float
+        The largest magnitude of a sample.
+    n_missing : int
+        How many samples are not there.
     """
 
     field: Field
     stream: "Stream"
+    places: Places
     filled: FilledSlabs | None = None
     tile: tuple[int, ...] | None = None
+    top: float = 0.0
+    n_missing: int = 0
 
     @cached_property
     def dtype(self) -> str:
@@ -71,81 +83,6 @@ class StreamLayout:
         return self.stream.blocks(self.tiling)
 
     @property
-    def missing(self) -> TileArray | None:
-        """Return the array of what was missing; None where nothing was."""
-        if self.filled is None:
-            return None
-        return self.plan.missing(1 if self.filled.is_alike else self.tiling.sizes[-1])
-
-    def write_rest(
-        self,
-        store: Store,
-        checks: tuple[str, str],
-        means: Overview | None,
-        is_lossy: bool = False,
-        lost: float = 0.0,
-    ) -> Metadata:
-        """Write all but tiles and metadata; return the metadata.
-
-        `means` are the overview, `lost` is the root mean square of what coding lost.
-        """
-        model = self.field.model
-        evidence = replace(model.evidence or Evidence(), coding=lost)
-        residual = None if is_lossy else model.residual
-        field = Field(replace(model, residual=residual, evidence=evidence))
-        meta = describe(field, self.dtype).write_arrays(store, compress=True)
-        missing, gaps = self.missing, None
-        self.plan.samples.write_document(store)
-        if missing is not None:
-            missing.write_document(store)
-            gaps = missing.tiling.sizes[-1], checks[1]
-        return self.plan.complete(store, meta, checks[0], gaps, means, is_lossy)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrialModel:
-    """A model in the work folder.
-
-    Parameters
-    ----------
-    coder : StreamCoder
-        What made it.
-    name : str
-        Of its folder.
-    errors : pair of float
-        Mean squared and largest error at the samples.
-    """
-
-    coder: "StreamCoder"
-    name: str
-    errors: tuple[float, float]
-
-    @cached_property
-    def n_bytes(self) -> int:
-        """Bytes of its samples."""
-        sizes = self.coder.work.model(self.name).sizes()
-        return sum(n - 4 for key, n in sizes.items() if key.startswith("samples/c/"))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StreamCoder(StreamLayout, RateControl[TrialModel]):
-    """Codes the samples of a stream into models in a work folder.
-
-    Parameters
-    ----------
-    work : Work
-        Where models grow.
-    top : float
-        The largest magnitude of a sample.
-    effort : int
-        Of coding with loss.
-    """
-
-    work: Work
-    top: float
-    effort: int = USUAL_EFFORT
-
-    @property
     def fingerprint(self) -> dict[str, Any]:
         """Say what tells this work from another: all but the samples, which blocks tell."""
         return {
@@ -154,11 +91,11 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             "sources": [self.stream.slabs.dtype, list(self.stream.slabs.source.shape)],
         }
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """What is coded."""
         return Scope(
-            size=self.tiling.n_values,
+            count=self.tiling.n_values - self.n_missing,
             kind=self.plan.kind,
             data_range=self.field.model.data_range,
             is_complex=self.field.model.is_complex,
@@ -167,8 +104,8 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
             input_dtype=self.field.model.input_dtype,
         )
 
-    def make(self) -> TrialModel:
-        """Make the model that meets the target; without one, the model without loss."""
+    def make(self) -> Attempt[StoredTile]:
+        """Code the samples so that they meet the target; without one, without loss."""
         target = self.stream.encode.settings.target
         if target is not None and self.field.model.blended.exact is None:
             raise ValueError(
@@ -187,42 +124,82 @@ class StreamCoder(StreamLayout, RateControl[TrialModel]):
         source = self.stream.slabs if self.filled is None else self.filled
         return as_dtype(source.part(tuple(slab))[0][..., channels], self.plan.kind)
 
-    def code(self, **asked: float) -> TrialModel:
-        """Make a model of all samples, coded as asked; without loss if nothing is."""
+    def code_tiles(self, numbers: Sequence[int], **asked: float) -> Tiles[StoredTile]:
+        """Some tiles in a model, coded as asked; without loss if nothing is."""
         name = "-".join(["as", *(f"{k}-{float(v).hex()}" for k, v in asked.items())])
+        model, notes = self.places(name)
         coding = Coding(
             slabs=self.stream.sent,
-            samples=self.plan.samples,
+            array=self.plan.samples,
+            model=model,
+            numbers=numbers if isinstance(numbers, range) else frozenset(numbers),
             asked=tuple(asked.items()),
-            effort=self.effort,
-            model=self.work.model(name),
-            notes=self.work.notes(name),
+            notes=notes,
             filled=self.filled,
-            missing=self.missing,
             level=level_of(self.tiling),
+            effort=self.effort,
+            trial=name,
         )
-        tiles: dict[int, TileResult] = {}
-        missing: dict[int, TileResult] = {}
-        totals = None if coding.level is None else Totals(self.tiling, coding.level)
-        for samples, gaps in self.stream.engine.each(coding, self.blocks):
-            tiles |= samples
-            missing |= gaps
-            if totals is not None:
-                for number, tile in samples.items():
-                    *slab, channels = self.tiling.slab(number)
-                    totals.add(slab, np.asarray(tile.sums), channels)
-            self.stream.progress("fit", len(tiles), self.tiling.n_tiles)
-        all_coarse = bool(asked) and all(tile.is_coarse for tile in tiles.values())
-        means = None if totals is None or all_coarse else overview_of(totals, self.plan.kind)
-        squares, largest, counts = zip(*(tiles[i].errors for i in sorted(tiles)))
-        parts = 2 if self.scope.is_complex else 1  # errors are moduli, at most this much larger
-        errors = parts * sum(squares) / max(1, sum(counts)), math.sqrt(parts) * max(largest)
-        store, texts = self.work.model(name), (join_checks(tiles), join_checks(missing))
-        meta = self.write_rest(store, texts, means, bool(asked), typical_error(errors))
-        write_metadata(store, meta)
-        return TrialModel(coder=self, name=name, errors=errors)
+        tiles: Tiles[StoredTile] = {}
+        every = [self._around(coding.tiles_in(block)) for block in self.blocks]
+        for found in self.stream.engine.each(coding, [slab for slab in every if slab]):
+            tiles |= found
+            self.stream.progress("fit", len(tiles), len(numbers))
+        return tiles
+
+    def _around(self, numbers: Sequence[int]) -> Slab:
+        """Return the smallest slab that holds some tiles; nothing if there are none."""
+        slabs = [self.tiling.slab(i)[:-1] for i in numbers]
+        return tuple(
+            slice(min(s.start for s in axis), max(s.stop for s in axis)) for axis in zip(*slabs)
+        )
+
+    def put_together(self, made: Attempt[StoredTile]) -> tuple[str, Metadata]:
+        """Bring the tiles of an attempt to one model; return its name and its metadata."""
+        name = Counter(tile.trial for tile in made.tiles.values()).most_common(1)[0][0]
+        store, key = self.places(name)[0], self.plan.samples.key
+        for number, tile in made.tiles.items():
+            if tile.trial != name:
+                store.write(key(number), self.places(tile.trial)[0].read(key(number)))
+        k, means = level_of(self.tiling), None
+        if k is not None and not (made.is_lossy and all(t.is_coarse for t in made.tiles.values())):
+            totals = Totals(self.tiling, k)
+            for number, tile in made.tiles.items():
+                *slab, channels = self.tiling.slab(number)
+                totals.add(slab, np.asarray(tile.sums), channels)
+            means = overview_of(totals, self.plan.kind)
+        lost = typical_error(made.errors)
+        return name, self.write_rest(store, made.tiles, means, made.is_lossy, lost)
+
+    def write_rest(
+        self,
+        store: Store,
+        tiles: Tiles[StoredTile],
+        means: Overview | None,
+        is_lossy: bool = False,
+        lost: float = 0.0,
+    ) -> Metadata:
+        """Write all but tiles of samples and metadata; return the metadata.
+
+        `means` are the overview, `lost` is the root mean square of what coding lost.
+        """
+        model, gaps = self.field.model, None
+        evidence = replace(model.evidence or Evidence(), coding=lost)
+        residual = None if is_lossy else model.residual
+        field = Field(replace(model, residual=residual, evidence=evidence))
+        meta = describe(field, self.dtype).write_arrays(store, compress=True)
+        self.plan.samples.write_document(store)
+        if self.filled is not None:
+            missing = self.plan.missing(1 if self.filled.is_alike else self.tiling.sizes[-1])
+            missing.write_document(store)
+            coding = Coding(slabs=self.stream.sent, array=missing, model=store, is_of_gaps=True)
+            found: Tiles[StoredTile] = {}
+            for some in self.stream.engine.each(coding, self.blocks):
+                found |= some
+            gaps = missing.tiling.sizes[-1], join_checks(found)
+        return self.plan.complete(store, meta, join_checks(tiles), gaps, means, is_lossy)
 
 
-def join_checks(tiles: dict[int, TileResult]) -> str:
+def join_checks(tiles: Tiles[StoredTile]) -> str:
     """Return check sums of tiles as one text, in order."""
     return "".join(tiles[i].check for i in range(len(tiles)))

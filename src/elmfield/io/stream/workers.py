@@ -41,8 +41,7 @@ BLOCKS_PER_WORKER = 4
 class Here:
     """The process that asks, one block after the other."""
 
-    n_workers = 1
-    is_here = True
+    array, n_workers, is_here = None, 1, True
 
     def reading(self) -> "Here":
         """The same."""
