@@ -324,8 +324,8 @@ class Nodes:
         starts = np.append(0, np.cumsum(np.diff(self.starts)[rows]))
         places = take(self.positions, move(used, self.positions), axis=0)
         noise = None if self.noise is None else self.noise[used]
-        about = {"members": members.reshape(-1), "starts": starts, "noise": noise}
-        return replace(self, positions=places, **about)
+        members = members.reshape(-1)
+        return replace(self, positions=places, members=members, starts=starts, noise=noise)
 
     def moved(self, like: Array) -> "Nodes":
         """The same in the library and on the device of `like`."""
