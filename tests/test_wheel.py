@@ -61,7 +61,8 @@ def imported():
             elif isinstance(node, ast.ImportFrom) and node.module:
                 found.add(node.module.split(".")[0])
             elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "need":
-                found.add(node.args[0].value.split(".")[0])
+                words = (n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant))
+                found |= {word.split(".")[0] for word in words}
     found -= set(sys.stdlib_module_names) | OWN
     return {NAMES.get(name.lower(), name.lower().replace("_", "-")) for name in found}
 

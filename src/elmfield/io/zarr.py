@@ -192,7 +192,7 @@ class Codec(Chunks, ArrayBytesCodec):
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
 
-class NumcodecsCodec(Chunks, numcodecs.abc.Codec):
+class NumcodecsCodec(numcodecs.abc.Codec, Chunks):
     """The codec for numcodecs: a compressor for Zarr 2, and for what kerchunk refers to.
 
     Parameters
@@ -226,6 +226,10 @@ class NumcodecsCodec(Chunks, numcodecs.abc.Codec):
         """The codec that a .zarray describes."""
         Codec.from_dict({"name": NAME, "configuration": config})  # says what is wrong
         return cls(**config)
+
+    def __repr__(self) -> str:
+        said = (f"{k}={v!r}" for k, v in self.configuration.items())
+        return f"{type(self).__name__}({', '.join(said)})"
 
     def encode(self, buf: Any) -> bytes:
         """A contiguous array or buffer as bytes."""
