@@ -101,7 +101,8 @@ class Intervals:
         order, pieces = np.lexsort((at, cell)), np.append(piece[:, 0], piece[two, 1])
         at, cell, pieces, shared = at[order], cell[order], pieces[order], order >= len(lower)
         late = shared & (lower[at] > cell)  # across the end of a ring
-        cuts = (np.diff(cell) != 0) | (np.diff(at) != 1) | (np.diff(late) != 0)
+        starts = shared[1:] & ~shared[:-1]  # after its own: the other cell of a ring is short
+        cuts = (np.diff(cell) != 0) | (np.diff(at) != 1) | (np.diff(late) != 0) | starts
         first, n = np.flatnonzero(np.append(True, cuts)).tolist(), len(at)
         where = [(i, j, int(at[i])) for i, j in zip(first, [*first[1:], n])]
         found = [
