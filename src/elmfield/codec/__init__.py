@@ -197,6 +197,7 @@ def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
     return spread(partial(_unpack_one, coarse=coarse), [bytes(tile) for tile in tiles])
 
 
+@small_products()
 def _unpack_one(data: bytes, coarse: int) -> Values:
     """Return the array of one tile."""
     if kind_of(data) == PARTS:

@@ -1,6 +1,6 @@
 """Tables of the entropy coder: how often symbols come, fixed, or learned from what was coded."""
 
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,11 @@ class AdaptiveTables:
 
     def copy(self) -> "AdaptiveTables":
         """Return tables that learn apart from these."""
-        return deepcopy(self)
+        new = copy(self)
+        new.counts, new.seen = self.counts.copy(), self.seen.copy()
+        new.fresh, new.n = self.fresh.copy(), self.n.copy()
+        new.tables = Tables(self.tables.entries.copy(), self.tables.slots.copy())
+        return new
 
     @property
     def arrays(self) -> Learning:

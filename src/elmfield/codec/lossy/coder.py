@@ -124,7 +124,7 @@ class Quantiser(Coder):
         off : array, shape (3,)
             How far 1, 2, 3 and more lie above what they stand for, on average.
         """
-        some = np.flatnonzero(self.q)
+        some = np.flatnonzero(self.q != 0)
         q, minus = self.q.ravel()[some], negative.ravel()[some]
         self.writer.raw += [pack_bits(rest, widths) for _, widths, rest in self.raw]
         self.writer.raw.append(minus.view(np.uint8))
@@ -153,7 +153,7 @@ class MagnitudeReader(Coder):
                 raise damaged("has impossible values")
             A.ravel()[place] = found
         A[0] = 0
-        some = np.flatnonzero(A)
+        some = np.flatnonzero(A != 0)
         negative = self.reader.raw(len(some)).astype(np.int32)
         A.ravel()[some] *= 1 - 2 * negative
         return A

@@ -9,24 +9,19 @@ help, not at all. All arithmetic of the decoder is in integers.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from operator import mul, sub
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.running import pays
-from elmfield.codec.lossy.transform import Floats, Whole
-
-if TYPE_CHECKING:
-    from elmfield.codec.lossy.sample_loops import CompiledMoves
+from elmfield.codec.lossy.transform import UNIT, Floats, Whole
 
 Ints = NDArray[np.int32]
 Small = NDArray[np.uint8]
 Shorts = NDArray[np.int16]
-Part = tuple[tuple[int, slice], Small, Ints]
-"""Channel and rows of a part; levels and moves of its samples, (axes and across, n...)."""
 
 LIMITS = (32, 128)
 """Differences count up to these, in units."""
@@ -43,9 +38,9 @@ LEVELS = len(EDGES) + 1
 WEIGHT_BITS, GAIN_BITS = 10, 6
 GAIN_ROUNDS = 30
 """Rounds in which gains of levels are made to suit each other."""
-GAIN_SAMPLES, GAIN_EVERY = 1 << 17, 3
-"""Of so many samples and more, gains are chosen by every third along the last axis: in boxes of
-a power of two that is all places."""
+GAIN_SAMPLES, GAIN_EVERY = 1 << 17, 11
+"""Of so many samples and more, gains are chosen by those of every eleventh row: in boxes of a power
+of two that is all places."""
 LARGEST_SAMPLE = 1 << 28
 CHUNK_SAMPLES = 1 << 16
 """Samples that are smoothed at a time: what is known of them stays in a cache."""
@@ -150,56 +145,71 @@ def _tabulate_moves(weights: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.tensordot(weights, limited, axes=(-1, 0)).astype(np.int32)
 
 
+@dataclass(frozen=True)
 class Moves:
     """How far weights would move samples (C, n...), and by which levels.
 
-    Levels and moves, in ``2^-WEIGHT_BITS`` units, are those along each axis, then across: there
-    the level is the largest of all axes.
+    Levels and moves, in ``2^-WEIGHT_BITS`` units, (axes and across, C, n...), are those along each
+    axis, then across: there the level is the largest of all axes.
     """
 
-    def __init__(self, y: Whole, B: int, weights: Shorts) -> None:
-        self._parts = list(_find_parts(y, B, weights))
+    levels: Small
+    moves: Ints
 
-    def products(self, off: Floats) -> tuple[Floats, Floats]:
-        """Return sums of products of moves, (C, levels, levels), and with errors, (C, levels)."""
-        power, along = np.zeros((len(off), LEVELS, LEVELS)), np.zeros((len(off), LEVELS))
-        some = (..., slice(None, None, gain_every(off)))
-        for part, levels, moves in self._parts:
-            level, move = levels[some], moves[some]
-            by_level = np.stack([(move * (level == a)).sum(axis=0).ravel() for a in range(LEVELS)])
-            by_level = by_level.astype(np.float64)
-            power[part[0]] += by_level @ by_level.T
-            along[part[0]] += by_level @ off[part][some].ravel()
-        return power, along
+    @classmethod
+    def of(cls, y: Whole, B: int, weights: Shorts) -> "Moves":
+        """Return those of decoded samples: by compiled loops where these pay."""
+        d = y.ndim - 1
+        found = cls(*(np.empty((d + (d > 1), *y.shape), t) for t in (np.uint8, np.int32)))
+        if pays(0):
+            from elmfield.codec.lossy import sample_loops
+
+            sample_loops.find_moves(y, B, weights, found.levels, found.moves)
+        else:
+            found._fill(y, B, weights)
+        return found
+
+    def _fill(self, y: Whole, B: int, weights: Shorts) -> None:
+        """Find levels and moves, some rows at a time."""
+        d = y.ndim - 1
+        self.levels[:d] = find_levels(find_roughness(y, B), EDGES, d)
+        self.levels[d:] = self.levels[:d].max(axis=0)
+        w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
+        tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}
+        tables[0] = _tabulate_moves(w[:, -1]).ravel()
+        where, z = [border_places(n, B) for n in y.shape[1:]], pad_samples(y)
+        rows = max(1, CHUNK_SAMPLES // max(1, y[0, :1].size))
+        for c in range(len(y)):
+            for a in range(0, y.shape[1], rows):
+                part = slice(a, a + rows)
+                near, own = z[c, a : a + rows + 2 * REACH], self.levels[:, c, part]
+                places = np.ix_(where[0][part], *where[1:])
+                self.moves[:, c, part] = _move_part(near, own, places, tables)
+
+    def products(self, off: Floats, some: tuple[slice, ...]) -> tuple[Floats, Floats]:
+        """Return sums of products of moves, (C, levels, levels), and with errors, (C, levels).
+
+        Of some samples (C, n...), whose errors are `off`.
+        """
+        level, move = self.levels[:, *some], self.moves[:, *some]
+        each = [(move * (level == k)).sum(axis=0).reshape(len(off), -1) for k in range(LEVELS)]
+        by_level = np.stack(each, axis=1).astype(np.float64)
+        along = by_level @ off.reshape(len(off), -1, 1)
+        return by_level @ by_level.swapaxes(1, 2), along[..., 0]
 
     def apply(self, y: Whole, gains: Small) -> Whole:
         """Return samples moved, in units."""
-        out, shift = y.astype(np.int64), WEIGHT_BITS + GAIN_BITS
-        for part, level, move in self._parts:
-            strong = (gains[part[0]].astype(np.int64).take(level) * move).sum(axis=0)
-            strong += 1 << shift >> 1
-            strong >>= shift
-            out[part] += strong
+        out, half = y.copy(), 1 << WEIGHT_BITS + GAIN_BITS >> 1
+        if pays(0):
+            from elmfield.codec.lossy import sample_loops
+
+            sample_loops.apply(self.levels, self.moves, gains, out)
+            return out
+        for c, own in enumerate(gains.astype(np.int32)):
+            for k in range(y.shape[1]):
+                strong = (own.take(self.levels[:, c, k]) * self.moves[:, c, k]).sum(axis=0)
+                out[c, k] += (strong + half) >> WEIGHT_BITS + GAIN_BITS
         return out
-
-
-def _find_parts(y: Whole, B: int, weights: Shorts) -> Iterator[Part]:
-    """Yield levels and moves of parts of the samples."""
-    d = y.ndim - 1
-    level = find_levels(find_roughness(y, B), EDGES, d)
-    if d > 1:
-        level = np.concatenate([level, level.max(axis=0, keepdims=True)])
-    w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
-    tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}
-    tables[0] = _tabulate_moves(w[:, -1]).ravel()
-    where, z = [border_places(n, B) for n in y.shape[1:]], pad_samples(y)
-    rows = max(1, CHUNK_SAMPLES // max(1, y[0, :1].size))
-    for c in range(len(y)):
-        for a in range(0, y.shape[1], rows):
-            part = slice(a, a + rows)
-            near, own = z[c, a : a + rows + 2 * REACH], level[:, c, part]
-            places = np.ix_(where[0][part], *where[1:])
-            yield (c, part), own, _move_part(near, own, places, tables)
 
 
 def _move_part(
@@ -222,18 +232,9 @@ def _move_part(
     return total
 
 
-def _choose_moves(y: Whole, B: int, weights: Shorts) -> "Moves | CompiledMoves":
-    """Return moves by compiled loops where these pay."""
-    if pays(0):
-        from elmfield.codec.lossy.sample_loops import CompiledMoves
-
-        return CompiledMoves(y, B, weights)
-    return Moves(y, B, weights)
-
-
 def smooth(y: Whole, B: int, weights: Shorts, gains: Small) -> Whole:
     """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    return _choose_moves(y, B, weights).apply(y, gains)
+    return Moves.of(y, B, weights).apply(y, gains)
 
 
 def choose_gains(
@@ -244,26 +245,23 @@ def choose_gains(
     Parameters
     ----------
     x, y : arrays, shape (C, n...)
-        Samples and what was decoded, in units.
+        Samples in steps, and what was decoded, in units.
     B : int
         The size of boxes.
     worth : float
         The sum of squares, in units, that a byte must save.
     """
-    off = np.subtract(x, y, dtype=np.float64)
-    moves = _choose_moves(y, B, weights)
-    power, along = moves.products(off)
+    every = GAIN_EVERY if y.size >= GAIN_SAMPLES else 1
+    some = (*[slice(None)] * max(1, y.ndim - 2), slice(None, None, every))
+    off = np.subtract(x[some] * UNIT, y[some], dtype=np.float64)
+    moves = Moves.of(y, B, weights)
+    power, along = moves.products(off, some)
     scale = float(1 << WEIGHT_BITS + GAIN_BITS)
     gains = _solve_gains(power, along * scale)
     g = gains / scale
     saved = 2 * float(np.sum(g * along)) - float(np.einsum("ca,cab,cb->", g, power, g))
-    saved *= gain_every(off)
+    saved *= every
     return (gains, moves.apply(y, gains)) if saved > worth * gains.size else (None, y)
-
-
-def gain_every(x: Floats) -> int:
-    """Return of how many samples along the last axis one has a say in gains."""
-    return GAIN_EVERY if x.size >= GAIN_SAMPLES else 1
 
 
 def _solve_gains(power: Floats, along: Floats) -> Small:

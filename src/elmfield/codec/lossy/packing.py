@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, positive
-from elmfield._array.running import pays, spread
+from elmfield._array.running import pays, small_products, spread
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
@@ -81,8 +81,9 @@ class PreparedTile:
 
     def in_steps(self, step: float) -> Floats:
         """Return samples less their offset, in steps; in single precision where these are few."""
-        x = (self.x - self.offset) / step
-        top = float(np.abs(x).max(initial=0.0))
+        x = self.x - self.offset
+        x /= step
+        top = max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
         dtype: Any = np.float32 if top < SINGLE_STEPS else np.float64
         return x.astype(dtype)
 
@@ -247,6 +248,7 @@ class BoxCodedTile:
         return fill_up(bytes(out.data) + b"".join(parts), self.whole.size, LOSSY)
 
 
+@small_products()
 def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> BoxCodedTile | None:
     """Return the tile coded with a step; None where the step is too small for this."""
     pays(tile.x.size // LOOPS_SHARE)
@@ -276,7 +278,7 @@ def _code_boxes(
     if effort >= SMOOTHING_EFFORT:
         worth = 8 * BIT_PRICE * UNIT**2
         weights = load_prior(x.ndim - 1).smoothing
-        gains, y = deblock.choose_gains(x * UNIT, y, B, weights, worth)
+        gains, y = deblock.choose_gains(x, y, B, weights, worth)
     whole = y.astype(np.float64)
     whole = whole if M is None else transform.mix_channels(whole, M)
     return BoxCodedTile(tile, step, B, M, gains, coded, whole)
@@ -355,6 +357,7 @@ class RateCurve:
         return list(zip((tile.x.size for tile in tiles), spread(self._count_modes, tiles)))
 
     @staticmethod
+    @small_products()
     def _count_modes(tile: "PreparedTile") -> Floats:
         """Return the modes of a tile, and their squares, by magnitude."""
         step = float(np.abs(tile.x - tile.offset).max(initial=0.0)) / SINGLE_STEPS or 1.0

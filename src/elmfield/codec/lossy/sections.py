@@ -71,7 +71,7 @@ class Part:
     def values(self, q: Counts, points: NDArray[np.int8], weights: NDArray[np.int8]) -> Floats:
         """Return modes in units, natural order, as whole floats."""
         out = np.zeros(q.shape, np.float64)
-        some = np.flatnonzero(q)
+        some = np.flatnonzero(q != 0)  # of bools it takes half the time
         v = q.ravel()[some]
         a = np.abs(v)
         r = a * float(UNIT) - points.astype(np.float64)[np.minimum(a, 3) - 1]
@@ -86,7 +86,7 @@ class Part:
         """Return samples of all boxes in units, (C, G B...)."""
         shape = [self.m.B] * self.m.d + list(self.plane.shape)
         y = transform.find_samples(r, self.m.B, self.m.d).reshape(shape)
-        return transform.join_boxes(y, self.m.d).astype(np.int64)
+        return transform.join_boxes(y, self.m.d)
 
     def overflows(self, q: NDArray[Any], r: Floats) -> bool:
         """Whether counts, or modes made of them, exceed what a decoder's whole numbers hold."""

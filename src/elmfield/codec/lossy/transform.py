@@ -96,23 +96,21 @@ def cut_boxes(values: NDArray[np.generic], B: int) -> NDArray[np.generic]:
     return split.transpose(*inner, 0, *outer)
 
 
-def join_boxes(boxes: NDArray[np.generic], d: int) -> NDArray[np.generic]:
+def join_boxes(boxes: NDArray[np.generic], d: int) -> Whole:
     """Return what :func:`cut_boxes` was given: (B, ..., C, G_1, ...) as (C, n_1, ...)."""
     C, *grid = boxes.shape[d:]
     B = boxes.shape[0]
     order = [d] + [v for k in range(d) for v in (d + 1 + k, k)]
-    return boxes.transpose(order).reshape(C, *(g * B for g in grid))
+    return boxes.transpose(order).astype(np.int64, order="C").reshape(C, *(g * B for g in grid))
 
 
-def _apply_along_axes(X: Floats, basis: Floats, d: int, shift: int) -> Floats:
-    """Apply a matrix along each of the first d axes; divide by 2^shift and round after each."""
+def _apply_along_axes(X: Floats, basis: Floats, d: int, is_whole: bool) -> Floats:
+    """Apply a matrix along each of the first d axes; round after each, halves up, if asked to."""
     B = len(basis)
     shape = X.shape
     for k in range(d):
         X = np.matmul(basis, X.reshape(B**k, B, -1))
-        if shift:
-            # floor(x / 2^shift + 1/2), exact in float64
-            X *= 2.0**-shift
+        if is_whole:
             X += 0.5
             np.floor(X, out=X)
     return X.reshape(shape)
@@ -126,12 +124,13 @@ def find_modes(values: NDArray[np.generic], B: int) -> Floats:
     d = values.ndim - 1
     dtype: Any = np.float32 if values.dtype == np.float32 else np.float64
     X = np.ascontiguousarray(cut_boxes(values, B), dtype)
-    return _apply_along_axes(X, cosines(B).astype(dtype), d, 0).reshape(B**d, -1)
+    return _apply_along_axes(X, cosines(B).astype(dtype), d, False).reshape(B**d, -1)
 
 
 def find_samples(X: Floats, B: int, d: int) -> Floats:
     """Return whole samples of boxes from whole modes, both in natural order, (B^d, N)."""
-    return _apply_along_axes(X, whole_cosines(B), d, SCALE_BITS)
+    # multiples of 2^-18, and their sums, are as exact as whole numbers
+    return _apply_along_axes(X, whole_cosines(B) * 2.0**-SCALE_BITS, d, True)
 
 
 # --- channels that say much the same --------------------------------------------------------------
@@ -181,7 +180,9 @@ def separate_channels(x: Floats, M: Floats) -> Floats:
 def mix_channels(y: Floats, M: Floats) -> Floats:
     """Return whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact."""
     z = M @ y.reshape(len(y), -1)
-    return np.floor((z + (1 << ROTATION_BITS >> 1)) * 2.0**-ROTATION_BITS).reshape(y.shape)
+    z += 1 << ROTATION_BITS >> 1
+    z *= 2.0**-ROTATION_BITS
+    return np.floor(z, out=z).reshape(y.shape)
 
 
 # --- the plane of box means -----------------------------------------------------------------------
