@@ -169,7 +169,8 @@ def prepare(
     if is_complex:
         values = xp.concat([xp.real(values), xp.imag(values)], axis=0)
     narrow = str(values.dtype).rsplit(".", 1)[-1] in ("float32", "float16", "bfloat16")
-    y = backend.contiguous(xp.astype(values, xp.float32 if narrow else xp.float64, copy=False))
+    values = backend.contiguous(values)  # before they are wider
+    y = xp.astype(values, xp.float32 if narrow else xp.float64, copy=False)
     y = xp.permute_dims(y, (*range(1, y.ndim), 0))
     far = float(xp.finfo(y.dtype).max) / 4
     if mask is None and (ends := ChannelStats.of(y)).largest < far:  # NaN and infinities show in it

@@ -5,11 +5,10 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.running import pays
 from elmfield.codec.ans import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts
-from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, Prior, Small
+from elmfield.codec.lossy.contexts import Counts, Places, Prior, Small
 from elmfield.codec.symbol_tables import AdaptiveTables
 
 BIT_PRICE = 0.1155
@@ -87,16 +86,6 @@ class Coder:
         error = 2 * (x.ravel()[some] - high) + 1
         q.ravel()[some] -= error < BIT_PRICE * saved
         return q
-
-
-def code_boxes(walk: BoxWalk, coder: Coder) -> None:
-    """Run a walk through boxes: by compiled loops where these pay."""
-    if pays(0):
-        from elmfield.codec.lossy import box_loops
-
-        box_loops.run(walk, coder)
-    else:
-        walk.run(coder.prior, coder)
 
 
 class Quantiser(Coder):

@@ -109,16 +109,15 @@ class BoxWalk:
         self.modes: Modes = modes(B, len(grid) - 1)
         self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
-        self.padded = np.zeros((len(self.modes.rows) + 1, len(lowest)), np.int32)
-        self.A = self.padded[:-1]
+        self.A = np.zeros((len(self.modes.rows), len(lowest)), np.int32)
         self.A[0] = lowest
         self._next = box_neighbours(grid)
         phases = checkerboard(grid)
         self.boxes, self.n_even = np.concatenate(phases), len(phases[0])
 
-    def run(self, prior: "Prior", coder: "Coder") -> None:
+    def run(self, coder: "Coder") -> None:
         """Code all batches."""
-        self.prior, self.coder = prior, coder
+        self.prior, self.coder = coder.prior, coder
         none = np.zeros((1, len(self.boxes)), np.int32)
         below = [_append_zeros(self.A[:1].take(self.boxes, axis=1)), none]
         near = [_append_zeros(self._near(slice(0, 1), self.boxes)), none]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmfield.codec.ans import StreamReader
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
-from elmfield.codec.lossy.coder import BIT_PRICE, MagnitudeReader, Quantiser, code_boxes, down
+from elmfield.codec.lossy.coder import BIT_PRICE, MagnitudeReader, Quantiser, down
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
 
@@ -144,7 +144,7 @@ def _write_part(X: Floats, part: Part) -> tuple[bytes, Whole]:
     """Return a section of boxes, and their samples as a decoder finds them."""
     magnitudes, negative, weights = find_residual(X, part)
     coder = Quantiser(load_prior(part.m.d), magnitudes, find_last(magnitudes, part.m))
-    code_boxes(part.walk(), coder)
+    part.walk().run(coder)
     q, off = coder.finish(negative)
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights)
@@ -261,7 +261,7 @@ def _read_part(data: bytes, B: int, plane: Whole, shape: Shape) -> Whole:
     points, weights = np.frombuffer(data, np.int8, 3), np.frombuffer(data, np.int8, n, 3)
     reader, walk = StreamReader(data[3 + n :]), part.walk()
     coder = MagnitudeReader(load_prior(d), reader, walk.A.shape[1])
-    code_boxes(walk, coder)
+    walk.run(coder)
     q = coder.finish(walk.A)
     r = part.values(q, points, weights)
     if part.overflows(q, r):
