@@ -43,8 +43,8 @@ def features(y, size, some):
     """What the weights of all levels are given to, (levels x weights, samples), of some samples."""
     z, shape = deblock.pad_samples(y)[0], y.shape[1:]
     where = np.meshgrid(*(deblock.border_places(n, size) for n in shape), indexing="ij")
-    level = deblock.find_levels(deblock.find_roughness(y, size), deblock.EDGES, z.ndim)
-    level = level.reshape(z.ndim, -1)[:, some]
+    rough = deblock.find_roughness(y, size).reshape(z.ndim, -1)[:, some]
+    level = sum((rough >= edge * 4**z.ndim).astype(np.uint8) for edge in deblock.EDGES)
     level = np.concatenate([level, level.max(axis=0, keepdims=True)])
     middle = deblock.view_neighbour(z, (0,) * z.ndim)
     kinds = deblock.REACH * deblock.PLACES + 1

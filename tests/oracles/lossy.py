@@ -325,34 +325,6 @@ def limit(v):
     return min(max(v, -(2**28)), 2**28)
 
 
-def corrections(data, y):
-    d, D = y.ndim - 1, roughness(y).sum(axis=0)
-    rough = sum(
-        (step * 4 * 4**d <= D).astype(int) for step in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
-    )
-    rows = [[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]]
-    stream, tables = Stream(data), Tables(rows * 24, 32, 1 << 16, 0)
-    c, batches = np.zeros(y.shape, np.int64), []
-    for j, corner in enumerate(itertools.product((0, 1), repeat=d)):
-        places = [p for p in np.ndindex(y.shape) if all(i % 2 == o for i, o in zip(p[1:], corner))]
-        classes = []
-        for p in places:
-            around = tuple(slice(max(i - 1, 0), i + 2) for i in p[1:])
-            near = min(3, int(np.count_nonzero(c[(p[0], *around)])))
-            classes.append(48 * (j > 0) + 4 * int(rough[p]) + near)
-        if places:
-            tokens = stream.batch(tables, classes)
-            for p, t in zip(places, tokens, strict=True):
-                c[p] = t
-            batches.append((places, tokens))
-    stream.finish()
-    for places, tokens in batches:
-        size = [stream.raw(24) if t == 3 else t for t in tokens]
-        for p, n in zip(places, size, strict=True):
-            c[p] = -n if n and stream.raw(1) else n
-    return c
-
-
 def unpack(data, priors):
     """The array of a tile with loss; `priors` is the opened priors.npz."""
     reader = Bytes(data)
@@ -385,7 +357,7 @@ def unpack(data, priors):
         turned = [sum(int(m) * row for m, row in zip(line, flat, strict=True)) for line in matrix]
         y = ((np.array(turned) + 2**13) >> 14).reshape(y.shape)
     if U:
-        y = y + U * corrections(last, y)
+        y = y + U * unpack_exact(last).astype(np.int64)
     dtype = np.dtype(NAMES[code])
     values = y * (step / 64) + offset
     if dtype.kind in "iu":

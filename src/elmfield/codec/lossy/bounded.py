@@ -18,13 +18,7 @@ from elmfield.codec import lossless
 from elmfield.codec.lossless.numbers import round_floats
 from elmfield.codec.lossy import packing
 from elmfield.codec.lossy.interpolated import pack_interpolated
-from elmfield.codec.lossy.lossy_tile import (
-    LARGEST_CORRECTION,
-    Mask,
-    Values,
-    round_samples,
-    write_corrections,
-)
+from elmfield.codec.lossy.lossy_tile import Mask, Values, round_samples
 from elmfield.codec.lossy.packing import Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT, Floats
 
@@ -33,6 +27,7 @@ STEP_RATIO = 2.7
 of it, on fields and pictures of the first half at 1e-2 and 1e-3 of the range."""
 TRIAL_SAMPLES = 1 << 15, 1 << 17
 """Samples on which the bytes of a tile are estimated, about: usually, and with much effort."""
+LARGEST_CORRECTION = (1 << 24) - 1
 FAST_EFFORT, EVERY_WAY_EFFORT = 2, 7
 """Efforts up to which one way is tried, and from which on corrections whatever they save."""
 INTERPOLATION_MAX_BITS = 1.9
@@ -225,5 +220,4 @@ def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None
         return None
     if float(np.abs(c).max(initial=0)) > LARGEST_CORRECTION:
         return None
-    corrections = write_corrections(c.astype(np.int64), made.whole.astype(np.int64))
-    return made.bytes(unit, corrections), made.decoded(whole)
+    return made.bytes(unit, lossless.pack(c.astype(np.int32), 0)), made.decoded(whole)

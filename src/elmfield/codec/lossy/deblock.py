@@ -47,11 +47,11 @@ CHUNK_SAMPLES = 1 << 16
 TAPS = [side * r for r in range(1, REACH + 1) for side in (1, -1)]
 
 
-def find_roughness(y: NDArray[np.integer], B: int | None = None) -> Ints:
+def find_roughness(y: NDArray[np.integer], B: int) -> Ints:
     """Return second differences of samples (C, n...) around each, (d, C, n...), 4^d their mean.
 
-    With the size of boxes, those across a border are left out: what counts in their place is the
-    one next to them within the box. Else the step at a border would pass for the picture's own.
+    Those across a border of boxes are left out: what counts in their place is the one next to them
+    within the box. Else the step at a border would pass for the picture's own.
     """
     # In place as far as possible: fresh memory costs more than the sums.
     z = np.empty(y.shape, np.int32)
@@ -64,10 +64,9 @@ def find_roughness(y: NDArray[np.integer], B: int | None = None) -> Ints:
         second -= near[1:-1]
         second -= near[1:-1]
         np.minimum(np.abs(second, out=second), ROUGHEST, out=second)
-        if B is not None:
-            first, last = own[1::B].copy(), own[B - 1 :: B]
-            last[...] = own[B - 2 :: B][: len(last)]
-            own[::B][: len(first)] = first
+        first, last = own[1::B].copy(), own[B - 1 :: B]
+        last[...] = own[B - 2 :: B][: len(last)]
+        own[::B][: len(first)] = first
     for k in range(2, total.ndim):
         own, around = np.moveaxis(total, k, 0), np.moveaxis(other, k, 0)
         np.add(own, own, out=around)
@@ -77,15 +76,6 @@ def find_roughness(y: NDArray[np.integer], B: int | None = None) -> Ints:
         around[-1] += own[-1]
         total, other = other, total
     return total
-
-
-def find_levels(rough: Ints, edges: tuple[int, ...], d: int) -> Small:
-    """Return how many edges, in units, roughness of samples with d axes has reached."""
-    scale = 4**d
-    out = np.zeros(rough.shape, np.uint8)
-    for edge in edges:
-        out += rough >= edge * scale
-    return out
 
 
 def border_places(n: int, B: int) -> NDArray[np.intp]:
@@ -172,7 +162,8 @@ class Moves:
     def _fill(self, y: Whole, B: int, weights: Shorts) -> None:
         """Find levels and moves, some rows at a time."""
         d = y.ndim - 1
-        self.levels[:d] = find_levels(find_roughness(y, B), EDGES, d)
+        rough = find_roughness(y, B)
+        self.levels[:d] = sum((rough >= edge * 4**d).view(np.uint8) for edge in EDGES)
         self.levels[d:] = self.levels[:d].max(axis=0)
         w = weights.astype(np.int64).reshape(LEVELS, len(LIMITS), -1).transpose(0, 2, 1)
         tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}

@@ -1,4 +1,4 @@
-"""Tiles with loss: the header, corrections of samples, and back to arrays.
+"""Tiles with loss: the header, and back to arrays.
 
 ``docs/codec.md`` says how the bytes are laid out. The decoder's samples are ``offset + step / 64
 · n`` with whole n, rounded to the dtype, and n is found by integer arithmetic: the same on every
@@ -6,36 +6,23 @@ machine.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.ans import StreamReader, StreamWriter, pack_bits, unpack_bits
 from elmfield.codec.container import LOSSY, Head, damaged
 from elmfield.codec.lossy import deblock
 from elmfield.codec.lossy.sections import plane_shapes, read_means, read_samples
 from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
-from elmfield.codec.symbol_tables import AdaptiveTables
 
 Values = NDArray[np.generic]
 Mask = NDArray[np.bool_]
-Small = NDArray[np.uint8]
 
 GAPS, ROTATED, BOUNDED, SMOOTHED = 1, 2, 4, 8
 """Flags: missing samples, channels that were rotated, corrections, samples that are smoothed."""
-ROUGHNESS_STEPS = (4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
-"""Roughness from which on its levels begin, in units, in the contexts of corrections."""
-N_ROUGH = len(ROUGHNESS_STEPS) + 1
-N_NEAR = 4
-N_TOKENS = 4
-"""A correction's magnitude is 0, 1, 2, or 3 and 24 raw bits."""
-RAW_BITS = 24
-LARGEST_CORRECTION = (1 << RAW_BITS) - 1
 
 
 def round_samples(
@@ -118,7 +105,7 @@ class Tile:
         """Return the samples."""
         whole = self._mix(read_samples(self.sections, self.head.spread, self.B, self.gains))
         if self.unit:
-            whole += self.unit * _read_corrections(self.corrections, whole.astype(np.int64))
+            whole += self.unit * read_corrections(self.corrections, self.head.spread)
         return finish_samples(whole, self.offset, self.step, self.head, self.missing())
 
     def _mix(self, y: Whole) -> Floats:
@@ -170,73 +157,9 @@ def _block_means(a: Floats, known: Mask, size: int) -> Floats:
     return np.asarray(np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0))
 
 
-# --- corrections ----------------------------------------------------------------------------------
-#
-# Whole numbers at samples whose error is larger than the bound. They are coded in the order of a
-# lattice, the samples of even place first, knowing how many corrected samples are near among those
-# coded already, and how rough the decoded samples are there.
-
-
-def _correction_tables() -> AdaptiveTables:
-    """Return tables at the start, by nearness: corrections are rare, and stand together."""
-    by_near = np.array([[240, 14, 1, 1], [200, 50, 4, 2], [160, 80, 12, 4], [128, 100, 20, 8]])
-    return AdaptiveTables(np.tile(by_near, (2 * N_ROUGH, 1)))
-
-
-def _correction_batches(hit: Mask, y: Whole) -> Iterator[tuple[tuple[slice, ...], Small]]:
-    """Yield places and classes, lattice by lattice; the caller fills in `hit` what is corrected."""
-    d, rough = y.ndim - 1, deblock.find_roughness(y).sum(axis=0)
-    rough = deblock.find_levels(rough, ROUGHNESS_STEPS, d)
-    near = np.zeros([n + 2 if k else n for k, n in enumerate(y.shape)], np.uint8)
-    inner = (slice(None),) + (slice(1, -1),) * d
-    for j, corner in enumerate(product((0, 1), repeat=d)):
-        where = (slice(None), *(slice(o, None, 2) for o in corner))
-        if not hit[where].size:
-            continue
-        classes = np.minimum(near[inner][where], N_NEAR - 1)
-        classes += N_NEAR * rough[where]
-        classes += N_ROUGH * N_NEAR * (j > 0)
-        yield where, classes.ravel()
-        hits = hit[where].view(np.uint8)
-        for offset in product((0, 1, 2), repeat=d):
-            shifted = tuple(
-                slice(o + a, o + a + 2 * n - 1, 2)
-                for o, a, n in zip(corner, offset, hits.shape[1:], strict=True)
-            )
-            near[(slice(None), *shifted)] += hits
-
-
-def write_corrections(c: Whole, y: Whole) -> bytes:
-    """Return the bytes of corrections (C, n...) to samples that decode to `y`."""
-    writer, tables = StreamWriter(), _correction_tables()
-    raw = []
-    for where, classes in _correction_batches(c != 0, y):
-        values = c[where]
-        size = np.abs(values).ravel()
-        writer.symbols(tables, classes, np.minimum(size, N_TOKENS - 1).astype(np.uint8))
-        large = size[size >= N_TOKENS - 1]
-        raw += [pack_bits(large, np.full(len(large), RAW_BITS)), (values.ravel()[size > 0] < 0)]
-    writer.raw += [bits.astype(np.uint8) for bits in raw]
-    return writer.content()
-
-
-def _read_corrections(data: bytes, y: Whole) -> Whole:
-    """Return corrections to `y`."""
-    reader, tables = StreamReader(data), _correction_tables()
-    c, hit = np.zeros(y.shape, np.int64), np.zeros(y.shape, bool)
-    places = []
-    for where, classes in _correction_batches(hit, y):
-        tokens = reader.symbols(tables, classes)
-        hit[where] = tokens.reshape(hit[where].shape) > 0
-        places.append((where, tokens))
-    reader.finish()
-    for where, tokens in places:
-        size = tokens.astype(np.int64)
-        large = np.flatnonzero(size == N_TOKENS - 1)
-        size[large] = unpack_bits(reader.raw(RAW_BITS * len(large)), np.full(len(large), RAW_BITS))
-        some = np.flatnonzero(size)
-        size[some] *= 1 - 2 * reader.raw(len(some)).astype(np.int64)
-        if len(some) < np.count_nonzero(tokens):
-            raise damaged("has corrections of nothing")
-        c[where] = size.reshape(c[where].shape)
-    return c
+def read_corrections(data: bytes, shape: tuple[int, ...]) -> Whole:
+    """Return corrections of samples, (C, n...)."""
+    found = lossless.unpack(data)
+    if found.dtype != np.int32 or found.shape != shape:
+        raise damaged("has corrections of another shape")
+    return found.astype(np.int64)
