@@ -179,10 +179,12 @@ def _estimate_bits(one: BoundedTile, most: int) -> float | None:
     """
     some = one.tile.take_pieces(most)
     values = some.x.astype(some.head.dtype)
-    made = pack_corrected(BoundedTile(values, some, one.bound, one.half), FAST_EFFORT)
-    if made is None:
+    found = _correct(BoundedTile(values, some, one.bound, one.half), FAST_EFFORT)
+    if found is None:
         return None
-    more = 1.0
+    made, c, unit = found
+    p, more = min(max(np.count_nonzero(c) / c.size, 1e-9), 0.5), 1.0
+    rarity = -p * math.log2(p) - (1 - p) * math.log2(1 - p) + p  # as if corrections came at random
     if some.x.size < one.tile.x.size:
         rough = (one.tile.x / (2 * one.half)).astype(np.float32)
         for k in range(1, rough.ndim):
@@ -190,11 +192,21 @@ def _estimate_bits(one: BoundedTile, most: int) -> float | None:
         rough = np.log2(1 + np.abs(rough))
         part = PreparedTile(one.tile.head, rough, None, 0.0).take_pieces(most).x.mean()
         more = float(rough.mean() / part) if part > 0 else 1.0
-    return more * 8 * len(made[0]) / some.x.size
+    return more * (8 * len(made.bytes(unit)) / some.x.size + rarity)
 
 
 def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None:
-    """Return the tile with corrections; None where they cannot keep the bound.
+    """Return the tile with corrections; None where they cannot keep the bound."""
+    found = _correct(one, effort)
+    if found is None:
+        return None
+    made, c, unit = found
+    corrections = lossless.pack(c.astype(np.int32), 0)
+    return made.bytes(unit, corrections), made.decoded(made.whole + unit * c)
+
+
+def _correct(one: BoundedTile, effort: int) -> tuple[packing.BoxCodedTile, Floats, int] | None:
+    """Return the tile in boxes, what corrects it, and their unit; None where that is impossible.
 
     A correction moves a sample by whole multiples of twice `half`, so the step is a whole part of
     that.
@@ -220,4 +232,4 @@ def pack_corrected(one: BoundedTile, effort: int = USUAL_EFFORT) -> Coded | None
         return None
     if float(np.abs(c).max(initial=0)) > LARGEST_CORRECTION:
         return None
-    return made.bytes(unit, lossless.pack(c.astype(np.int32), 0)), made.decoded(whole)
+    return made, c, unit

@@ -40,8 +40,10 @@ def _move(off: int, held: int) -> int:
 
 @compiled
 def _weigh(level: int, a: int, b: int, c: int, d: int, e: int) -> int:
-    """Return the number of a level. Comparisons are done for many samples at a time, a look into a
-    table is not."""
+    """Return the number of a level, by what each adds to the one before.
+
+    Comparisons are done for many samples at a time, a look into a table is not.
+    """
     below = np.int32(a + np.int32(level >= 1) * b + np.int32(level >= 2) * c)
     return np.int32(below + np.int32(level >= 3) * d + np.int32(level >= 4) * e)
 
