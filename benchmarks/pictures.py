@@ -333,7 +333,7 @@ def box_lines():
             x = (y - y.mean())[None] / step
             size = rank_sizes(x)[0]
             _, coded = write_boxes(x, size)
-            _, smoothed = deblock.choose_gains(x * UNIT, coded, size, weights, 0.0)
+            _, smoothed = deblock.choose_gains(x, coded, size, weights, 0.0)
             db = ef.psnr(x * step, smoothed * (step / UNIT), data_range=255)
             row = {"data": name, "dB": db, "uncoded": lines(x[0], size)}
             row |= {"coded": lines(coded[0], size), "smoothed": lines(smoothed[0], size)}

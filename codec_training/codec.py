@@ -27,7 +27,7 @@ from codec_training.tables import kept, known, words
 from elmfield.codec.lossy import contexts, sections
 from elmfield.codec.lossy.coder import Quantiser
 from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
-from elmfield.codec.lossy.sections import PLANE_BOX, Part, grid_shape
+from elmfield.codec.lossy.sections import Part, grid_shape
 from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
 from elmfield.codec.symbol_tables import frequencies
 
@@ -97,35 +97,32 @@ class NotingWalk(contexts.BoxWalk):
 
 
 def noted(x, B, part):
-    """What is known of the coefficients of samples in steps, and the plane of their means."""
+    """What is known of the coefficients of samples in steps."""
     d = x.ndim - 1
     m, full, trained = modes(B, d), sections.pad_to_boxes(x, B), load_prior(d)
     X, grid = find_modes(full, B)[m.rows], grid_shape(x.shape, B)
-    means = X[0].reshape(grid)
-    plane = np.rint(means * UNIT).astype(np.int64)
+    plane = np.rint(X[0]).astype(np.int64).reshape(grid) * UNIT
     a, _, _ = sections.find_residual(X, Part(m, plane))
     last = sections.find_last(a, m)
     choice = Quantiser(trained, a, last)
-    contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(trained, choice)
+    contexts.BoxWalk(B, grid, expect_magnitudes(plane)).run(choice)
     note = Noted(choice.q, last, part)
     none = np.zeros((24, 10), np.int32), np.zeros(4 * 24 * LEVELS**2, np.uint8)
     nothing = replace(trained, weights=none[0], classes=none[1])
-    NotingWalk(B, grid, expect_magnitudes(plane)).run(nothing, note)
-    return note, means
+    note.prior = nothing
+    NotingWalk(B, grid, expect_magnitudes(plane)).run(note)
+    return note
 
 
 def gathered(arrays, sizes, targets, part):
-    """Notes of arrays in boxes of all sizes, at some qualities, their planes of means too."""
+    """Notes of arrays in boxes of all sizes, at some qualities."""
     notes = []
     for values, peak in arrays:
         for B in sizes:
             for target in rng.choice(targets, 4, replace=False):
                 step = peak * 10 ** (-target / 20) * 3.4
                 x = (values.astype(np.float64) - values.mean())[None] / step
-                note, plane = noted(x, B, part)
-                notes.append(note)
-                if plane.size > 64:
-                    notes.append(noted(plane, PLANE_BOX[x.ndim - 1], 1.0)[0])
+                notes.append(noted(x, B, part))
     join = [[y for note in notes for y in getattr(note, name)] for name in NAMES]
     return [np.concatenate(found) for found in join]
 

@@ -116,7 +116,7 @@ def further(targets=(35, 40)):
             for factor in FACTORS:
                 scale = np.where(beside < 1, factor / FURTHER, 1).reshape(table.shape)
                 weights = np.rint(table * scale).astype(np.int16)
-                _, z = deblock.choose_gains(x * UNIT, y, size, weights, 0.0)
+                _, z = deblock.choose_gains(x, y, size, weights, 0.0)
                 error = np.mean((x * UNIT - z) ** 2)
                 row = -10 * np.log10(error), lines(z[0], size) / lines(x[0], size)
                 found.setdefault(factor, []).append(row)

@@ -9,7 +9,6 @@ from oracles.ans import Stream
 from oracles.lossless import NAMES, Bytes
 from oracles.lossless import unpack as unpack_exact
 
-ABOVE = {1: 16, 2: 8, 3: 4, 4: 4}
 CHECKPOINTS = (1, 2, 3, 5, 7, 10, 14, 19, 26, 36, 50, 70, 98)
 SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128)
@@ -254,23 +253,14 @@ def grid_of(shape, b):
 
 
 def whole_samples(sections, shape, B, prior):
-    d = len(shape) - 1
-    planes = [shape, grid_of(shape, B)]
-    while math.prod(planes[-1][1:]) > 16:
-        planes.append(grid_of(planes[-1], ABOVE[d]))
-    first = sections[0]
-    differences = np.frombuffer(first, f"<i{first[0]}", offset=1).tolist()
-    plane = 64 * np.array(list(itertools.accumulate(differences))).reshape(planes[-1])
-    sizes = [ABOVE[d]] * (len(planes) - 2) + [B]
-    for wanted, b, data in zip(planes[-2::-1], sizes, sections[1:], strict=True):
-        head, stream = read_head(data, b, d)
-        part = Part(b, plane)
-        plane = crop(part.samples(read_part(part, head, stream, prior)), wanted)
-    return plane
+    means, boxes = sections
+    part = Part(B, 64 * unpack_exact(means).astype(np.int64))
+    head, stream = read_head(boxes, B, len(shape) - 1)
+    return crop(part.samples(read_part(part, head, stream, prior)), shape)
 
 
-def roughness(y, b=None):
-    """Second differences along each axis, (d, C, n...), smoothed; with b only within boxes."""
+def roughness(y, b):
+    """Second differences along each axis, (d, C, n...), within boxes, smoothed."""
     d = y.ndim - 1
     y, out = np.clip(y, -(2**28), 2**28), []
     for k in range(1, d + 1):
@@ -278,12 +268,11 @@ def roughness(y, b=None):
         for i in range(1, n - 1):
             u, v, w = (np.take(y, j, axis=k) for j in (i - 1, i, i + 1))
             D[(slice(None),) * k + (i,)] = np.minimum(abs(u - 2 * v + w), 2**20)
-        if b is not None:
-            plain = D.copy()
-            for p in np.ndindex(y.shape):
-                i = p[k]
-                j = i + 1 if i % b == 0 else i - 1 if i % b == b - 1 else i
-                D[p] = plain[(*p[:k], min(max(j, 0), n - 1), *p[k + 1 :])]
+        plain = D.copy()
+        for p in np.ndindex(y.shape):
+            i = p[k]
+            j = i + 1 if i % b == 0 else i - 1 if i % b == b - 1 else i
+            D[p] = plain[(*p[:k], min(max(j, 0), n - 1), *p[k + 1 :])]
         for j in range(1, d + 1):
             edge = np.pad(D, [(int(i == j), int(i == j)) for i in range(d + 1)], mode="edge")
             u, v, w = (np.take(edge, range(o, o + y.shape[j]), axis=j) for o in (0, 1, 2))
@@ -340,10 +329,7 @@ def unpack(data, priors):
     gains = np.frombuffer(reader.take(5 * C), np.uint8).reshape(C, 5) if flags & 8 else None
     U = reader.number() if flags & 4 else 0
     d, B = len(long) - 1, 1 << log_size
-    n, plane = 1 + bool(flags & 1) + bool(flags & 4), grid_of(long, B)
-    n += 1
-    while math.prod(plane[1:]) > 16:
-        plane, n = grid_of(plane, ABOVE[d]), n + 1
+    n = 2 + bool(flags & 1) + bool(flags & 4)
     sections = [reader.take(size) for size in [reader.number() for _ in range(n)]]
     gaps = sections.pop(0) if flags & 1 else None
     last = sections.pop() if flags & 4 else None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, damaged
 from elmfield.codec.lossy import deblock
-from elmfield.codec.lossy.sections import plane_shapes, read_means, read_samples
+from elmfield.codec.lossy.sections import read_means, read_samples
 from elmfield.codec.lossy.transform import MAX_ROTATED_CHANNELS, UNIT, Floats, Whole, mix_channels
 
 Values = NDArray[np.generic]
@@ -91,7 +91,7 @@ class Tile:
         unit = reader.number() if flags & BOUNDED else 0
         if unit > 1 << 24:
             raise damaged("has impossible corrections")
-        n = len(plane_shapes(head.spread, B)) + 1 + bool(flags & GAPS) + bool(flags & BOUNDED)
+        n = 2 + bool(flags & GAPS) + bool(flags & BOUNDED)
         sections = [reader.take(size) for size in [reader.number() for _ in range(n)]]
         mask = sections.pop(0) if flags & GAPS else None
         corrections = sections.pop() if flags & BOUNDED else b""
@@ -126,7 +126,7 @@ class Tile:
             means = _block_means(np.where(known, values, 0), known, size)
         else:
             spread, missing = head.spread, self.missing()
-            whole = self._mix(read_means(self.sections, spread, self.B))
+            whole = self._mix(read_means(self.sections[0], spread, self.B))
             scale = self.step / UNIT / self.B ** ((len(spread) - 1) / 2)
             values = whole * scale + self.offset
             known = np.ones(spread, bool) if missing is None else ~missing

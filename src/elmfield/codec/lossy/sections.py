@@ -1,16 +1,10 @@
 """Sections of a tile: samples in steps to bytes, and back.
 
-Every section of a tile holds one level, the smallest first, so a decoder that stops early has a
-small picture:
-
-- a plane of few means, as it is;
-- boxes of planes of means, down to the plane of the means of boxes of samples;
-- boxes of samples.
-
-What the encoder quantises it predicts from what the decoder will have of the sections before.
+The means of boxes come first, without loss: a decoder that stops early has a small picture. The
+other modes of boxes follow. What the encoder quantises it predicts from means as the decoder will
+have them.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield.codec import lossless
 from elmfield.codec.ans import StreamReader
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
@@ -28,28 +23,13 @@ from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Mode
 
 Shape = tuple[int, ...]
 
-PLANE_BOX = {1: 16, 2: 8, 3: 4, 4: 4}
-"""Size of the boxes of a plane of means, by axes."""
-FEW_MEANS = 16
-"""A plane of so many means is written as it is."""
+LARGEST_MEAN = LARGEST >> FRACTION
+"""Of boxes, in steps."""
 
 
 def grid_shape(shape: Shape, B: int) -> Shape:
     """Return channels and numbers of boxes along each axis."""
     return (shape[0], *(-(-n // B) for n in shape[1:]))
-
-
-def is_few(shape: Shape) -> bool:
-    """Whether a plane is written as it is."""
-    return math.prod(shape[1:]) <= FEW_MEANS
-
-
-def plane_shapes(shape: Shape, B: int) -> list[Shape]:
-    """Return shapes of planes of means above boxes of B samples, upwards to one of few means."""
-    found = [grid_shape(shape, B)]
-    while not is_few(found[-1]):
-        found.append(grid_shape(found[-1], PLANE_BOX[len(shape) - 1]))
-    return found
 
 
 @dataclass(frozen=True)
@@ -153,18 +133,8 @@ def _write_part(X: Floats, part: Part) -> tuple[bytes, Whole]:
     return points.tobytes() + weights.tobytes() + coder.writer.content(), part.samples(r)
 
 
-def _write_few(plane: Floats) -> tuple[bytes, Whole]:
-    """Return the section of a plane of few means in steps, and the plane in units."""
-    steps = np.rint(plane).astype(np.int64)
-    if int(np.abs(steps).max(initial=0)) > LARGEST >> FRACTION:
-        raise TooFineError
-    change = np.diff(steps.ravel(), prepend=0)
-    width = next(w for w in (1, 2, 4) if w == 4 or np.abs(change).max() < 1 << (8 * w - 1))
-    return bytes([width]) + change.astype(f"<i{width}").tobytes(), steps * UNIT
-
-
 def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
-    """Return sections, the smallest level first, and samples as decoded, in units.
+    """Return the sections of means and of boxes, and samples as decoded, in units.
 
     Parameters
     ----------
@@ -176,27 +146,19 @@ def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
     d = x.ndim - 1
     m, grid = modes(B, d), grid_shape(x.shape, B)
     X = transform.find_modes(pad_to_boxes(x, B), B)[m.rows]
-    means = X[0].reshape(grid)
-    if is_few(grid):
-        section, plane = _write_few(means)
-        sections = [section]
-    else:
-        sections, plane = write_boxes(means, PLANE_BOX[d])
-    section, y = _write_part(X, Part(m, plane))
-    return [*sections, section], y[tuple(slice(n) for n in x.shape)]
+    means = np.rint(X[0]).reshape(grid)
+    top = float(np.abs(means).max())
+    if top > LARGEST_MEAN:
+        raise TooFineError
+    narrow = means.astype(np.min_scalar_type(-1 - int(top)))  # few are written as they are
+    section, y = _write_part(X, Part(m, means.astype(np.int64) * UNIT))
+    return [lossless.pack(narrow, 0), section], y[tuple(slice(n) for n in x.shape)]
 
 
 def fits(x: Floats, B: int) -> bool:
     """Whether modes of samples in steps, in boxes of one size, are small enough for a decoder."""
-    d, plane = x.ndim - 1, x
-    while True:
-        X = transform.find_modes(pad_to_boxes(plane, B), B)
-        if 1.25 * float(np.abs(X).max()) * UNIT * (2 * B) ** ((d - 1) / 2) > LARGEST:
-            return False
-        plane = X[0].reshape(grid_shape(plane.shape, B))
-        if is_few(plane.shape):
-            return bool(1.25 * np.abs(plane).max() < LARGEST >> FRACTION)
-        B = PLANE_BOX[d]
+    top = float(np.abs(transform.find_modes(pad_to_boxes(x, B), B)).max())
+    return bool(1.25 * top * UNIT * (2 * B) ** ((x.ndim - 2) / 2) <= LARGEST)
 
 
 def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
@@ -226,30 +188,21 @@ def read_samples(
     sections: list[bytes], shape: Shape, B: int, gains: NDArray[np.uint8] | None
 ) -> Whole:
     """Return samples in units of ``step / 2^FRACTION``; `gains` say how strongly to deblock."""
-    y = _read_part(sections[-1], B, read_means(sections, shape, B), shape)
+    y = _read_part(sections[1], B, read_means(sections[0], shape, B), shape)
     if gains is None:
         return y
     return deblock.smooth(y, B, load_prior(len(shape) - 1).smoothing, gains)
 
 
-def read_means(sections: list[bytes], shape: Shape, B: int) -> Whole:
+def read_means(data: bytes, shape: Shape, B: int) -> Whole:
     """Return the plane of the means of the boxes of samples, in units."""
-    shapes = plane_shapes(shape, B)
-    plane = _read_few(sections[0], shapes[-1]) * UNIT
-    for wanted, data in zip(reversed(shapes[:-1]), sections[1:]):
-        plane = _read_part(data, PLANE_BOX[len(shape) - 1], plane, wanted)
-    return plane
-
-
-def _read_few(data: bytes, shape: Shape) -> Whole:
-    """Return a plane of few means, in steps: differences behind a byte for their width."""
-    width = data[0] if data else 0
-    if width not in (1, 2, 4) or len(data) != 1 + width * math.prod(shape):
+    means = lossless.unpack(data)
+    if means.dtype.kind != "i" or means.shape != grid_shape(shape, B):
         raise damaged("begins with a wrong plane")
-    steps = np.cumsum(np.frombuffer(data, f"<i{width}", offset=1), dtype=np.int64)
-    if int(np.abs(steps).max()) > LARGEST >> FRACTION:
+    found = means.astype(np.int64)
+    if int(np.abs(found).max()) > LARGEST_MEAN:
         raise damaged("begins with impossible means")
-    return steps.reshape(shape)
+    return found * UNIT
 
 
 def _read_part(data: bytes, B: int, plane: Whole, shape: Shape) -> Whole:
