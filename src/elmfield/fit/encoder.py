@@ -186,8 +186,9 @@ class Encoder:
         k, centred = self.channel_axis, self.settings.centred
         samples = read(values, mask, shape=self.shape, channel_axis=k, centred=centred)
         model = self._fit(samples, k, reporter(progress), missing)
-        labels = model.labels if about is None else about.of_field(model.labels)
-        return Field(replace(model, labels=labels))
+        if about is not None:
+            model = replace(model, labels=about.of_field(model.labels))
+        return Field(model)
 
     def _fit(
         self, samples: Samples, channel_axis: int | None, progress: Progress, missing: str = "fill"
@@ -212,8 +213,9 @@ class Encoder:
         found, left = self._project(groups, samples, progress)
         blended = self._blended(groups, found)
         with np.errstate(over="ignore", under="ignore"):  # a residual without a number is left out
-            # Roots first: their squares may overflow.
-            residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
+            residual = left.sum(axis=1)
+            if residual.any():  # roots first: their squares may overflow
+                residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
             if samples is not noisy:
                 residual = residual + removed_energy(noisy, samples, self.partition)
         evidence = Evidence.of_noise(levels, kept, samples.scale) if levels else None
@@ -266,7 +268,7 @@ class Encoder:
     ) -> tuple[list[Coefficients], Floats]:
         """Coefficients at hand of all groups of regions, and the energy they leave over, (N, C)."""
         N, done = self.partition.n_regions, 0
-        left, found = np.zeros((N, groups[0].boxes.n_channels)), list[Coefficients]()
+        left, found = np.zeros((N, groups[0].boxes.n_channels)), list[Array]()
 
         def tell(count: int) -> None:
             nonlocal done
@@ -281,14 +283,15 @@ class Encoder:
                 every = np.arange(len(c.regions))
                 ready = replace(c, boxes=c.boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
-                found.append(replace(c, computed=values) if c.keeps_samples else c.kept(values))
             else:  # regions pass through their samples, and choose an energy in between
-                found.append(c.precompute())
+                values = c.precompute().computed
                 tell(len(c.regions))
-        if any(c.keeps_samples for c in groups):
-            own = SampleBoxes.of_fit(samples)
-            found = [replace(f, boxes=own) if isinstance(f, FromSamples) else f for f in found]
-        return found, left
+            found.append(values)
+        own = SampleBoxes.of_fit(samples) if any(c.keeps_samples for c in groups) else None
+        return [
+            replace(c, computed=values, boxes=own) if c.keeps_samples else c.kept(values)
+            for c, values in zip(groups, found)
+        ], left
 
     def _blended(self, made: list[FromSamples], found: Sequence[Coefficients]) -> Blended:
         """One function of all regions, with centres and radii of their boxes."""

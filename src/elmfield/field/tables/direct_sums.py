@@ -84,7 +84,10 @@ class Direct:
         intervals: a point needs no window there. Points come by run of these intervals, then by
         interval of the second axis: those that one of its cells contributes to follow each other.
         """
-        (first, second), cells = self.axes, self.blended.partition.n_cells
+        F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
+        dtype, highest = F.dtype, max(map(max, orders))
+        first, second = axes = tuple(own.within_rounding(dtype, highest) for own in self.axes)
+        cells, C = self.blended.partition.n_cells, self.blended.n_channels
         spans, J = [where for where, _ in first.runs()], second.count
         span = np.repeat(np.arange(len(spans)), [where.stop - where.start for where in spans])
         key = np.empty(len(x), np.int64)
@@ -98,13 +101,11 @@ class Direct:
         spread(find, runs(len(x), BLOCK_POINTS))
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
-        F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
         asks = second.by_cell(slice(None))
-        C, dtype = self.blended.n_channels, F.dtype
         F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
         out = [np.empty((len(x), C), dtype) for _ in orders]
         tables = second.pieces.coefficients.astype(dtype, copy=False)
-        widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
+        widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in axes]
         room = capacity(self.blended.like) // (8 * len(orders) * max(widths))
         step = max(1, min(room, DENSE_BLOCK_POINTS))
 
@@ -114,11 +115,11 @@ class Direct:
             if len(mine) == 0:
                 return
             at = x.take(mine, axis=0)
-            (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(self.axes))
+            (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(axes))
             total = np.zeros((len(orders), C, len(mine)), dtype)
             s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
-            G, begin = self._along_first(where, F).astype(dtype, copy=False), begin - begin[0]
+            G, begin = _along(first, where, F).astype(dtype, copy=False), begin - begin[0]
             for cell, intervals, piece, _ in asks:
                 T, edges = tables[piece], begin[intervals.start : intervals.stop + 1]
                 low, high = int(edges[0]), int(edges[-1])
@@ -141,26 +142,6 @@ class Direct:
 
         spread(work, range(len(spans)))
         return out
-
-    def _along_first(self, where: slice, F: Floats) -> Floats:
-        """Sums over the functions of the first axis as polynomials, (cells, j, K, C q_2).
-
-        Of coefficients (cells, cells, q_1, C q_2): of the second axis, then of the first.
-        """
-        own = self.axes[0]
-        G: Floats = np.zeros(0)
-        for side, piece in enumerate(own.piece[where].T):
-            some = np.flatnonzero(piece >= 0)  # all of the lower cell, which comes first
-            if len(some):
-                tables = own.pieces.coefficients[piece[some]]  # (j, K, q_1)
-                cell = (own.upper if side else own.lower)[where][some[0]]
-                found = tables.reshape(-1, tables.shape[2]) @ F[:, cell]
-                found = found.reshape(len(F), *tables.shape[:2], -1)
-                if side:
-                    G[:, some] += found
-                else:
-                    G = found
-        return G
 
     # --- few points ---------------------------------------------------------------------------
 
@@ -277,6 +258,26 @@ class Direct:
         return np.arange(n)
 
 
+def _along(own: Intervals, where: slice, F: Floats) -> Floats:
+    """Sums over the functions of the first axis as polynomials, (cells, j, K, C q_2).
+
+    Of coefficients (cells, cells, q_1, C q_2): of the second axis, then of the first.
+    """
+    G: Floats = np.zeros(0)
+    for side, piece in enumerate(own.piece[where].T):
+        some = np.flatnonzero(piece >= 0)  # all of the lower cell, which comes first
+        if len(some):
+            tables = own.pieces.coefficients[piece[some]]  # (j, K, q_1)
+            cell = (own.upper if side else own.lower)[where][some[0]]
+            found = tables.reshape(-1, tables.shape[2]) @ F[:, cell]
+            found = found.reshape(len(F), *tables.shape[:2], -1)
+            if side:
+                G[:, some] += found
+            else:
+                G = found
+    return G
+
+
 def _in_turn(
     own: Intervals, j: Integers, s: Floats, order: int, tables: Floats, ends: Integers
 ) -> Floats:
@@ -284,10 +285,11 @@ def _in_turn(
     P = own.pieces.powers(s, order)
     if order and own.per_step is not None:
         P *= own.per_step[j] ** order
+    P = P.T
     out, a = np.empty((len(s), tables.shape[2]), s.dtype), 0
     for table, b in zip(tables, ends.tolist()):
         if a < b:
-            np.matmul(P[:, a:b].T, table, out=out[a:b])
+            np.matmul(P[a:b], table, out=out[a:b])
         a = b
     return out
 
