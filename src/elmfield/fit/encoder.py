@@ -287,11 +287,10 @@ class Encoder:
                 values = c.precompute().computed
                 tell(len(c.regions))
             found.append(values)
-        own = SampleBoxes.of_fit(samples) if any(c.keeps_samples for c in groups) else None
-        return [
-            replace(c, computed=values, boxes=own) if c.keeps_samples else c.kept(values)
-            for c, values in zip(groups, found)
-        ], left
+        if not any(c.keeps_samples for c in groups):
+            return [c.kept(values) for c, values in zip(groups, found)], left
+        own = SampleBoxes.of_fit(samples)
+        return [replace(c, computed=v, boxes=own) for c, v in zip(groups, found)], left
 
     def _blended(self, made: list[FromSamples], found: Sequence[Coefficients]) -> Blended:
         """One function of all regions, with centres and radii of their boxes."""
