@@ -235,7 +235,7 @@ class Encoder:
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
             gaps=None if present is None else gaps_of(present, samples.is_complex),
-            settings=with_levels(settings, levels),
+            settings=with_levels(settings, levels) if levels else settings,
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
         )

@@ -16,8 +16,7 @@ from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
-from elmfield.field.coordinates.dates import coordinates_in, date_errors
-from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, Labels, coordinates_in, date_errors
 from elmfield.field.coordinates.output_positions import boxes_around, nodes
 
 Spacings = float | Sequence[float] | Mapping[str, float]

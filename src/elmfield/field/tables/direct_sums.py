@@ -311,11 +311,10 @@ def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Int
 
 
 def direct_sums(model: "Model") -> Direct | None:
-    """Direct sums of a field's function; None where it has none, or lies on another device."""
+    """Direct sums of products; None where there are none, or on another device."""
     blended = model.blended
     # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-    is_plain = is_on_host(blended.like) and blended.is_product
-    if not is_plain or blended.groups[0].model.basis is None:
+    if not is_on_host(blended.like) or blended.groups[0].model.basis is None:
         return None
     # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
     if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):
