@@ -5,7 +5,6 @@ Every axis is cut into intervals on which its functions are polynomials, windows
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import product as cartesian
 from typing import TYPE_CHECKING
 
@@ -120,7 +119,7 @@ class Direct:
             s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
             G, begin = _along(first, where, F).astype(dtype, copy=False), begin - begin[0]
-            for cell, intervals, piece, _ in asks:
+            for cell, intervals, piece in asks:
                 T, edges = tables[piece], begin[intervals.start : intervals.stop + 1]
                 low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
@@ -234,7 +233,7 @@ class Direct:
             at = (c - own.low) * own.per_unit
             j = min(max(int(at), 0), own.count - 1)
             table = own.pieces.coefficients
-            P = (2 * (at - j) - 1) ** self._range(table.shape[1])
+            P = (2 * (at - j) - 1) ** np.arange(table.shape[1])
             first, second = own.piece[j]
             sides = [(int(own.lower[j]), P @ table[first])]
             if second >= 0:
@@ -251,11 +250,6 @@ class Direct:
                 X = X.reshape(-1, len(r)) @ r.astype(X.dtype, copy=False)
             total = X if total is None else total + X
         return np.asarray(total).reshape(-1)
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def _range(n: int) -> Integers:
-        return np.arange(n)
 
 
 def _along(own: Intervals, where: slice, F: Floats) -> Floats:

@@ -50,7 +50,9 @@ class Expansion:
     blended: "Blended"
     axes: tuple[Intervals, ...]
     scale: Floats
-    _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, int, int], list[tuple[int, slice, Array]]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -136,8 +138,8 @@ class Expansion:
             for parts in (boxes[j] for j in sorted(chosen)):
                 sizes = [p.stop - p.start for p in parts]
                 before = C * math.prod(sizes[:-1])
-                out = xp.empty((before, n_terms(d, degree), sizes[-1]), **shaped)
-                self._fill(_Job(cells, parts, out), 0, X, degree, 0)
+                out = xp.zeros((before, n_terms(d, degree), sizes[-1]), **shaped)
+                self._fill(0, X, cells, parts, degree, out, 0)
                 yield parts, xp.reshape(out, (C, *sizes[:-1], *out.shape[1:]))
 
     @cached_property
@@ -170,104 +172,62 @@ class Expansion:
         ]
         yield from cartesian(*cut)
 
-    def _fill(self, job: "_Job", k: int, X: Array, degree: int, place: int) -> int:
+    def _fill(
+        self, k: int, X: Array, cells: Integers, parts: Sequence[slice], degree: int, out: Array,
+        place: int,
+    ) -> int:  # fmt: skip
         """Go on with axis k, of X (before, n, q_k, N_(k+1), q_(k+1), ...), for terms to a degree.
 
-        What is found goes to ``job.out[:, place:, :]``; the next place comes back.
+        X is of some `cells` of this axis. What is found goes to ``out[:, place:, :]``, which is 0;
+        the next place comes back.
         """
         xp, d = namespace(X), len(self.axes)
         shape, before = X.shape, X.shape[0]
-        X = xp.reshape(X, (before, *shape[1:3], -1))
-        cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
+        X, end = xp.reshape(X, (before, *shape[1:3], -1)), place + n_terms(d - k, degree)
         if k == d - 1:
-            last = place + degree + 1
-            self._product(k, X, job.parts[k], cells, job.out[:, place:last, :])
-            return last
-        terms, part = min(degree + 1, self.n_terms), job.parts[k]
-        after = (part.stop - part.start, X.shape[3])
-        Y = xp.empty((before, terms, *after), dtype=X.dtype, device=device(X))
-        self._product(k, X, part, cells, Y)
-        for t in range(terms):
+            self._product(k, X, parts[k], cells, out[:, place:end, :])
+            return end
+        after = (parts[k].stop - parts[k].start, X.shape[3])
+        Y = xp.zeros(
+            (before, min(degree + 1, self.n_terms), *after), dtype=X.dtype, device=device(X)
+        )
+        self._product(k, X, parts[k], cells, Y)
+        every = np.arange(self.blended.partition.n_cells[k + 1])
+        for t in range(Y.shape[1]):
             rest = xp.reshape(Y[:, t, ...], (-1, *shape[3:]))
-            place = self._fill(job, k + 1, rest, degree - t, place)
-        # Of powers that no axis has:
-        more = n_terms(d - k, degree - terms) if degree >= terms else 0
-        job.out[:, place : place + more, :] = 0
-        return place + more
+            place = self._fill(k + 1, rest, every, parts, degree - t, out, place)
+        return end
 
     def _product(self, k: int, X: Array, part: slice, cells: Integers, out: Array) -> None:
-        """X (before, n, q, after) in the first terms of axis k on some intervals.
+        """Add X (before, n, q, after) in the first terms of axis k on some intervals to `out`.
 
-        Goes to (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes
-        after it.
+        (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes after it.
         """
         xp, last = namespace(X), k == len(self.axes) - 1
         before, terms, after = X.shape[0], min(int(out.shape[1]), self.n_terms), X.shape[3]
-        if out.shape[1] > terms:
-            out[:, terms:, ...] = 0
         row = {int(c): i for i, c in enumerate(cells)}
-        for s in self._stacks(k, part, X):
-            x, W = X[:, row[s.cell], :, :], xp.reshape(s.terms[:terms, ...], (-1, X.shape[2]))
+        for cell, where, W in self._terms(k, part, X):
+            x, W = X[:, row[cell], :, :], xp.reshape(W[:terms, ...], (-1, X.shape[2]))
             y = x[..., 0] @ W.T if last else W @ x
-            y = xp.reshape(y, (before, terms, -1) if last else (before, terms, -1, after))
-            there = out[:, :terms, s.where, ...]
-            there[:, :, : s.shared, ...] += y[:, :, : s.shared, ...]
-            there[:, :, s.shared :, ...] = y[:, :, s.shared :, ...]
+            shape = (before, terms, -1) if last else (before, terms, -1, after)
+            out[:, :terms, where, ...] += xp.reshape(y, shape)
 
-    def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
-        """Which cells contribute on some intervals of axis k, and their functions' terms there."""
+    def _terms(self, k: int, part: slice, like: Array) -> list[tuple[int, slice, Array]]:
+        """Cells, intervals of axis k they contribute on, and terms (K, j, q) of functions there.
+
+        One product serves all these intervals, and any number of the first terms is one matrix.
+        """
         key = (k, part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
         own, found = self.axes[k], []
-        for cell, where, pieces, shared in own.by_cell(part):
+        for cell, where, pieces in own.by_cell(part):
             W = np.zeros((self.n_terms, len(pieces), own.rows.shape[2]))
             W[: own.rows.shape[1]] = own.rows[pieces].transpose(1, 0, 2)
-            found.append(Stack(cell, where, shared, move(W, like)))
+            found.append((cell, where, move(W, like)))
         if k:  # the first axis goes by only once
             self._kept[key] = found
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """Intervals of an axis on which one cell contributes: one product serves them all.
-
-    Parameters
-    ----------
-    cell : int
-        The cell.
-    where : slice
-        The intervals.
-    shared : int
-        On how many of these, the first, another cell contributes that is in a stack before.
-    terms : array, shape (K, size, q)
-        Terms of the functions: any number of the first of them is one matrix.
-    """
-
-    cell: int
-    where: slice
-    shared: int
-    terms: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """A box of cells in the making.
-
-    Parameters
-    ----------
-    cells : integer array
-        Cells of the partition's first axis whose coefficients are there.
-    parts : tuple of slice
-        The box.
-    out : array, shape (before, T, j)
-        Terms.
-    """
-
-    cells: Integers
-    parts: tuple[slice, ...]
-    out: Array
 
 
 def _rise(order: int, t: Floats, axis: Intervals) -> Floats:
