@@ -12,8 +12,8 @@ import numpy as np
 
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
-from elmfield._array.typing import Array, Bools, Floats, Integers
-from elmfield.field.blend.points import Order, arranged, dot, taken
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.blend.points import Order, arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import BLOCK_POINTS
 
@@ -145,69 +145,49 @@ class Direct:
     # --- few points ---------------------------------------------------------------------------
 
     def _sparse(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
+        part, places = (
+            self.blended.partition,
+            [own.places(x[:, k]) for k, own in enumerate(self.axes)],
+        )
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
-        asks = [
-            (corner, at)
-            for corner in cartesian((0, 1), repeat=len(self.axes))
-            if (at := _asked(two, corner)) is None or len(at)
-        ]
-        region = self._regions(places, asks)
+        # Each point asks its lower cells, and blended ones others; then by region.
+        who, side = [np.arange(len(x))], [np.zeros((len(x), len(two)), np.int64)]
+        for corner in list(cartesian((0, 1), repeat=len(two)))[1:]:
+            at = np.flatnonzero(np.logical_and.reduce([t for t, up in zip(two, corner) if up]))
+            who.append(at)
+            side.append(np.broadcast_to(corner, (len(at), len(corner))))
+        asks, sides = np.concatenate(who), np.concatenate(side).T
+        cell: Array = 0
+        for own, (j, _), up, n in zip(self.axes, places, sides, part.n_cells):
+            own_cell = j[asks]
+            cell = cell * n + np.where(up, own.upper[own_cell], own.lower[own_cell])
+        region = part.labels.reshape(-1)[cell]
         by = np.argsort(region, kind="stable")
         busy, first = np.unique(region[by], return_index=True)
         n = len(self.blended.groups[0].regions)
         most = 2 * len(busy) > n  # what is at hand of all is not copied
         factors = self._of(np.arange(n) if most else self.blended.group_of[1][busy])
         seats = self.blended.group_of[1][busy].tolist() if most else list(range(len(busy)))
+        places = [(j[asks[by]], s[asks[by]]) for j, s in places]
         known: dict[tuple[int, int], Floats] = {}
         out = []
         for a in orders:
             for k, i in enumerate(a):
                 if (k, i) not in known:
-                    rows = self._rows(k, places[k], two[k], asks, i)[by]
+                    own, (j, s) = self.axes[k], places[k]
+                    rows = own.pieces.at(own.piece[j, sides[k, by]], s, i)
+                    if i and own.per_step is not None:
+                        rows *= own.per_step[j, None] ** i
                     known[k, i] = rows.astype(factors.dtype, copy=False)
             values = _by_region([known[k, i] for k, i in enumerate(a)], factors, seats, first)
             every = np.empty_like(values)
             every[by] = values
             total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for at in (at for _, at in asks[1:] if at is not None):
+            for at in who[1:]:
                 total[at] += every[begin : begin + len(at)]
                 begin += len(at)
             out.append(total)
         return out
-
-    def _rows(
-        self,
-        k: int,
-        place: tuple[Integers, Floats],
-        two: Bools,
-        asks: list[tuple[Order, Integers | None]],
-        order: int,
-    ) -> Floats:
-        """The functions of axis k for all that is asked, (m, q)."""
-        own, (j, s) = self.axes[k], place
-        up = np.flatnonzero(two)
-        piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
-        both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
-        if order and own.per_step is not None:
-            both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
-        low, high = both[: len(j)], both[len(j) :]
-        seat = np.cumsum(two) - 1
-        every = (slice(None) if at is None else at for _, at in asks)
-        parts = [high[seat[i]] if c[k] else low[i] for (c, _), i in zip(asks, every)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _regions(
-        self, places: list[tuple[Integers, Floats]], asks: list[tuple[Order, Integers | None]]
-    ) -> Integers:
-        """The region of each thing asked, (m,)."""
-        part, cells = self.blended.partition, []
-        for corner, at in asks:
-            cell: Array = 0
-            for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
-                cell = cell * n + (own.upper if side else own.lower)[taken(j, at)]
-            cells.append(cell)
-        return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
 
     def _of(self, rows: Integers) -> Floats:
         """Coefficients of some regions, ready to be contracted: (G, q_1, C, q_2, ...)."""
@@ -286,12 +266,6 @@ def _in_turn(
             np.matmul(P[a:b], table, out=out[a:b])
         a = b
     return out
-
-
-def _asked(two: list[Bools], corner: Order) -> Integers | None:
-    """Points at which the upper cells of a corner contribute; None for all of them."""
-    up = [t for t, side in zip(two, corner) if side]
-    return np.flatnonzero(np.logical_and.reduce(up)) if up else None
 
 
 def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Integers) -> Floats:
