@@ -26,7 +26,7 @@ from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_missing
 from elmfield.fit.noise import removed_energy
 from elmfield.fit.noise_model import denoise_samples
-from elmfield.fit.statistics import ArrayView, Slabs, Survey
+from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
@@ -207,7 +207,7 @@ class Encoder:
         if asked.denoise is not False or asked.clip:
             how = (asked.denoise, wraps, spacings)
             samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
-        settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
+        settings = self._resolved or resolved(asked, samples, spacings)
         self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
