@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from elmfield._array import backend
-from elmfield._array.backend import is_array, is_numpy, move_all, namespace, to_numpy
+from elmfield._array.backend import is_array, is_numpy, move_all, namespace, take, to_numpy
 from elmfield._array.channel_stats import ChannelStats, join_masks, mask_like_values, standard_of
 from elmfield._array.checks import array
 from elmfield._array.typing import Array, DType, Floats, Integers
@@ -359,6 +359,34 @@ class Samples:
             is_exact=is_exact,
             shares_memory=False,
             integers=integers,
+        )
+
+    # As a View: what settings look at.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all samples, channels last."""
+        return tuple(self.raw.shape)
+
+    @property
+    def eps(self) -> float:
+        """Relative rounding of their dtype."""
+        return float(namespace(self.raw).finfo(self.raw.dtype).eps)
+
+    def on(self, grid: Grid) -> Array:
+        """The samples on a grid of positions, all channels."""
+        ready, n = self.standardised, self.shape
+        y = self.raw if ready is None else ready
+        some = [k for k, at in enumerate(grid) if len(at) != n[k] or (at != np.arange(n[k])).any()]
+        some.sort(key=lambda k: len(grid[k]) / n[k])  # what leaves least first
+        for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
+            y = take(y, index, axis=k)
+        return self.standardise(y) if ready is None else y
+
+    def every(self, step: int) -> Array:
+        """Every `step`-th sample of the flattened array, (n, C)."""
+        return self.standardise(
+            namespace(self.raw).reshape(self.raw, (-1, self.shape[-1]))[::step, :]
         )
 
     # What a file keeps.

@@ -1,6 +1,6 @@
 """The contract of settings, over every preset; and what they refuse."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -8,8 +8,7 @@ import pytest
 import elmfield as ef
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
-from elmfield.fit.statistics import ArrayView
-from elmfield.samples import read
+from elmfield.samples import Samples, read
 from elmfield.settings import Settings
 from support import L_SHAPE, close, on_grid, partition, wave
 
@@ -47,27 +46,27 @@ class TestEveryPreset:
 
     def test_is_settled_once_and_for_all(self, settings):
         samples = samples_of(settings)
-        resolved = settings.resolve(ArrayView.of(samples))
+        resolved = settings.resolve(samples)
         assert resolved.is_resolved
-        assert resolved.resolve(ArrayView.of(samples)) is resolved
+        assert resolved.resolve(samples) is resolved
         assert settings.is_resolved == (resolved is settings)
 
     def test_says_what_it_looks_at(self, settings):
         samples, asked = samples_of(settings), []
 
-        class Watched(ArrayView):
+        class Watched(Samples):
             def on(self, grid):
                 asked.append(grid)
                 return super().on(grid)
 
-        settings.resolve(Watched(samples.raw, samples.standardise))
+        settings.resolve(Watched(**{f.name: getattr(samples, f.name) for f in fields(samples)}))
         said = [[p.tolist() for p in grid] for grid in settings.probe_grids(samples.raw.shape)]
         assert all([p.tolist() for p in grid] in said for grid in asked)
         assert bool(said) != settings.is_resolved
 
     def test_cuts_an_array_and_fits_its_boxes(self, settings):
         samples = samples_of(settings)
-        resolved = settings.resolve(ArrayView.of(samples))
+        resolved = settings.resolve(samples)
         part = resolved.partition((40, 40), (False, True))
         assert part.shape == (40, 40)
         assert part.periodic == (False, True)

@@ -18,8 +18,19 @@ from elmfield._array.checks import shown
 from elmfield._array.typing import Array, DType, Namespace
 
 device = compat.device
-is_numpy, is_torch = compat.is_numpy_array, compat.is_torch_array
 is_dask = compat.is_dask_array
+
+
+def is_numpy(x: object) -> bool:
+    """Whether `x` is one of NumPy's arrays or numbers."""
+    return isinstance(x, (np.ndarray, np.generic))
+
+
+def is_torch(x: object) -> bool:
+    """Whether `x` is a tensor; does not import torch to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
 
 _NAMESPACES: dict[type, Namespace] = {}
 

@@ -77,6 +77,8 @@ def shown(v: object) -> str:
 
 def entries(v: object) -> tuple[Any, ...] | None:
     """The entries of a list, tuple, one-dimensional array or the like; None of anything else."""
+    if isinstance(v, (tuple, list)):
+        return tuple(v)
     if isinstance(v, (str, bytes, Mapping, set, frozenset)) or not isinstance(v, Iterable):
         return None
     return tuple(v) if getattr(v, "ndim", 1) == 1 else None

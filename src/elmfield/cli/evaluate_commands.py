@@ -17,7 +17,7 @@ from elmfield._array.typing import Coordinate, Floats
 from elmfield.cli import terminal
 from elmfield.domain.box import OUTSIDE
 from elmfield.domain.sphere import is_latitude, is_longitude
-from elmfield.field.coordinates.dates import coordinates_in, format_coordinate
+from elmfield.field.coordinates.labels import coordinates_in, format_coordinate
 from elmfield.field.point_values import query as values_at
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import format_of

@@ -26,7 +26,7 @@ def coordinate_error(
 ) -> ValueError:
     """Return an error about coordinates.
 
-    `elmfield.field.coordinates.dates.date_errors` words it again in dates.
+    `elmfield.field.coordinates.labels.date_errors` words it again in dates.
 
     Parameters
     ----------

@@ -19,8 +19,7 @@ from elmfield.field.blend.blended import Blended
 from elmfield.field.blend.points import Function
 from elmfield.field.coefficients.stored import Full
 from elmfield.field.coordinates import output_positions
-from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.labels import ChannelLabels, Labels, unpremultiply
+from elmfield.field.coordinates.labels import ChannelLabels, Labels, date_errors, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import Evaluator
 from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
@@ -174,7 +173,7 @@ class Model:
     @cached_property
     def direct(self) -> Direct | None:
         """Direct sums for a few points; None where the function has none."""
-        return direct_sums(self)
+        return direct_sums(self) if self.blended.is_product else None
 
     def function_for(self, n: int) -> Function:
         """The function in index coordinates, as n points are evaluated."""

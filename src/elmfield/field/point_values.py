@@ -25,7 +25,7 @@ from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.blend.points import DERIVATIVES, Function, Order, Partials, magnitude, value
-from elmfield.field.coordinates.labels import refuse_alpha, unpremultiply_gradient
+from elmfield.field.coordinates.labels import unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
 from elmfield.field.tables.direct_sums import Direct
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
@@ -60,6 +60,8 @@ class Evaluator:
         coefficients: that takes a fifth of the time of going back step by step.
         """
         like, plain = self.blended.like, self.blended.partials
+        if is_numpy(x):
+            return self._known(x, orders)
         if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
             return plain(x, orders)
         return differentiable(self._known, plain, x, orders)
@@ -85,7 +87,11 @@ def derived(model: "Model", quantity: str, partials: Partials) -> Array:
     derive, per_unit = DERIVATIVES[quantity.removesuffix("_magnitude")], model.domain.per_unit
     found, alpha = model.finish(derive(partials, per_unit), quantity == "value"), model.labels.alpha
     if alpha is not None and quantity != "value":
-        refuse_alpha(quantity)
+        if "gradient" not in quantity:
+            raise ValueError(
+                "second derivatives are not known for colours with transparency. Ask "
+                "elmfield.Field(field.model.premultiplied), whose colours are times alpha."
+            )
         values = model.premultiplied.finish(value(partials, per_unit), True)
         found = unpremultiply_gradient(alpha, values, found)
     return magnitude(found) if quantity.endswith("_magnitude") else found

@@ -21,8 +21,9 @@ from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors, widest_ga
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
 from elmfield.field.blend.points import Function
-from elmfield.field.coordinates.labels import AxisLabels, multiply_units
+from elmfield.field.coordinates.labels import AxisLabels
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.coordinates.units import multiply_units
 from elmfield.field.field import Coords
 from elmfield.field.point_values import Missing, query
 from elmfield.fit.encoder import encoder

@@ -26,7 +26,7 @@ from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_missing
 from elmfield.fit.noise import removed_energy
 from elmfield.fit.noise_model import denoise_samples
-from elmfield.fit.statistics import ArrayView, Slabs, Survey
+from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
@@ -186,8 +186,9 @@ class Encoder:
         k, centred = self.channel_axis, self.settings.centred
         samples = read(values, mask, shape=self.shape, channel_axis=k, centred=centred)
         model = self._fit(samples, k, reporter(progress), missing)
-        labels = model.labels if about is None else about.of_field(model.labels)
-        return Field(replace(model, labels=labels))
+        if about is not None:
+            model = replace(model, labels=about.of_field(model.labels))
+        return Field(model)
 
     def _fit(
         self, samples: Samples, channel_axis: int | None, progress: Progress, missing: str = "fill"
@@ -206,14 +207,15 @@ class Encoder:
         if asked.denoise is not False or asked.clip:
             how = (asked.denoise, wraps, spacings)
             samples, levels, kept = denoise_samples(noisy, *how, clip=asked.clip)
-        settings = self._resolved or resolved(asked, ArrayView.of(samples), spacings)
+        settings = self._resolved or resolved(asked, samples, spacings)
         self._resolved = settings
         groups = self._coefficients(settings, SampleBoxes.of_fit(samples, own=False))
         found, left = self._project(groups, samples, progress)
         blended = self._blended(groups, found)
         with np.errstate(over="ignore", under="ignore"):  # a residual without a number is left out
-            # Roots first: their squares may overflow.
-            residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
+            residual = left.sum(axis=1)
+            if residual.any():  # roots first: their squares may overflow
+                residual = ((np.sqrt(left) * samples.units) ** 2).sum(axis=1)
             if samples is not noisy:
                 residual = residual + removed_energy(noisy, samples, self.partition)
         evidence = Evidence.of_noise(levels, kept, samples.scale) if levels else None
@@ -233,7 +235,7 @@ class Encoder:
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
             gaps=None if present is None else gaps_of(present, samples.is_complex),
-            settings=with_levels(settings, levels),
+            settings=with_levels(settings, levels) if levels else settings,
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),
         )
@@ -266,7 +268,7 @@ class Encoder:
     ) -> tuple[list[Coefficients], Floats]:
         """Coefficients at hand of all groups of regions, and the energy they leave over, (N, C)."""
         N, done = self.partition.n_regions, 0
-        left, found = np.zeros((N, groups[0].boxes.n_channels)), list[Coefficients]()
+        left, found = np.zeros((N, groups[0].boxes.n_channels)), list[Array]()
 
         def tell(count: int) -> None:
             nonlocal done
@@ -281,14 +283,14 @@ class Encoder:
                 every = np.arange(len(c.regions))
                 ready = replace(c, boxes=c.boxes.with_standardised(samples.standardised))
                 values, left[c.regions] = ready.project(every, samples.present, tell)
-                found.append(replace(c, computed=values) if c.keeps_samples else c.kept(values))
             else:  # regions pass through their samples, and choose an energy in between
-                found.append(c.precompute())
+                values = c.precompute().computed
                 tell(len(c.regions))
-        if any(c.keeps_samples for c in groups):
-            own = SampleBoxes.of_fit(samples)
-            found = [replace(f, boxes=own) if isinstance(f, FromSamples) else f for f in found]
-        return found, left
+            found.append(values)
+        if not any(c.keeps_samples for c in groups):
+            return [c.kept(values) for c, values in zip(groups, found)], left
+        own = SampleBoxes.of_fit(samples)
+        return [replace(c, computed=v, boxes=own) for c, v in zip(groups, found)], left
 
     def _blended(self, made: list[FromSamples], found: Sequence[Coefficients]) -> Blended:
         """One function of all regions, with centres and radii of their boxes."""

@@ -5,61 +5,22 @@ into the range of each channel, what is missing, and the few samples by which se
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
 
 import numpy as np
 
-from elmfield._array.backend import move_all, namespace, take, to_numpy
+from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats, standard_of
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.local.order import probe_step
-from elmfield.samples import EXACT, WHOLE, Grid, Samples, Slab, Source, channels_last, prepare
+from elmfield.samples import EXACT, WHOLE, Grid, Slab, Source, channels_last, prepare
 from elmfield.settings import Settings
 
 Place = tuple[slice | Integers, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayView:
-    """A view of samples in memory; `standardise` is applied to those that are looked at."""
-
-    values: Array = field(repr=False)
-    standardise: Callable[[Array], Array]
-
-    @classmethod
-    def of(cls, samples: Samples) -> "ArrayView":
-        """Return the view of the samples of a fit."""
-        ready = samples.standardised
-        return cls(samples.raw, samples.standardise) if ready is None else cls(ready, lambda y: y)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of all samples, channels last."""
-        return tuple(self.values.shape)
-
-    @property
-    def eps(self) -> float:
-        """Relative rounding of their dtype."""
-        return float(namespace(self.values).finfo(self.values.dtype).eps)
-
-    def on(self, grid: Grid) -> Array:
-        """The samples on a grid of positions, all channels."""
-        y = self.values
-        sizes = zip(grid, y.shape)
-        some = [k for k, (at, n) in enumerate(sizes) if len(at) != n or (at != np.arange(n)).any()]
-        some.sort(key=lambda k: len(grid[k]) / y.shape[k])  # what leaves least first
-        for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
-            y = take(y, index, axis=k)
-        return self.standardise(y)
-
-    def every(self, step: int) -> Array:
-        """Every `step`-th sample of the flattened array, (n, C)."""
-        y = self.values
-        return self.standardise(namespace(y).reshape(y, (-1, y.shape[-1]))[::step, :])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

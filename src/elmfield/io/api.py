@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from elmfield._array.backend import as_dtype, is_dask, is_labelled, to_device
+from elmfield._array.backend import as_dtype, is_array, is_dask, is_labelled, to_device
 from elmfield._array.checks import choice
 from elmfield._array.progress import reporter
 from elmfield._array.running import HOST_BATCH_BYTES
@@ -137,7 +137,8 @@ def fit(
     >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
     True
     """
-    if (mesh := face_mesh_of(values)) is not None:
+    mesh = None if is_array(values) else face_mesh_of(values)
+    if mesh is not None:
         return _fit_mesh(values, mesh, variable, settings, progress)
     tell = reporter(progress)
     limit = nullcontext() if memory_limit is None else limited(memory_limit)

@@ -12,7 +12,6 @@ from elmfield._array.backend import as_dtype, is_array, move, to_numpy
 from elmfield._array.checks import is_integer, shown
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array, DType, Floats
-from elmfield.field.coordinates.dates import coordinates_out, format_coordinate
 from elmfield.field.coordinates.labels import (
     Alpha,
     AxisLabels,
@@ -20,6 +19,8 @@ from elmfield.field.coordinates.labels import (
     CoordinateLabels,
     FileGrid,
     Labels,
+    coordinates_out,
+    format_coordinate,
 )
 from elmfield.io.model.metadata import keepable
 from elmfield.samples import source_of

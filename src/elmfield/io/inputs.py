@@ -21,7 +21,6 @@ from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
 from elmfield.field.adapters.labelled_arrays import XArray, make_dataarray, split_variables
-from elmfield.field.coordinates.dates import add_ticks, coordinates_in, date_errors
 from elmfield.field.coordinates.labels import (
     Attrs,
     AxisLabels,
@@ -29,6 +28,9 @@ from elmfield.field.coordinates.labels import (
     CoordinateLabels,
     Labels,
     VariableLabels,
+    add_ticks,
+    coordinates_in,
+    date_errors,
 )
 from elmfield.fit import Encoder, encoder
 from elmfield.io import conventions as cf

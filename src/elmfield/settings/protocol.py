@@ -105,7 +105,7 @@ def parse_noise(given: float | bool | str | Array) -> Noise:
 
 def with_levels(settings: "Settings", levels: tuple[float, ...]) -> "Settings":
     """Settings with the levels of noise that were found, one for each channel."""
-    if not levels or not min(levels) > 0 or not is_dataclass(settings):
+    if not min(levels) > 0 or not is_dataclass(settings):
         return settings
     noise = levels[0] if len(set(levels)) == 1 else levels
     return replace(settings, denoise=noise)

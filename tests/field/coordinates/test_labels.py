@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from elmfield.field.adapters.labelled_arrays import make_dataarray
-from elmfield.field.coordinates.dates import add_ticks, coordinates_in, coordinates_out, to_times
 from elmfield.field.coordinates.labels import (
     Alpha,
     AxisLabels,
@@ -16,9 +15,12 @@ from elmfield.field.coordinates.labels import (
     FileGrid,
     Labels,
     VariableLabels,
-    derivative_units,
-    multiply_units,
+    add_ticks,
+    coordinates_in,
+    coordinates_out,
+    to_times,
 )
+from elmfield.field.coordinates.units import derivative_units, multiply_units
 from elmfield.io.model.metadata import from_plain, parse, to_document
 
 EPOCH = np.datetime64("2020-02-28T18:00", "ns")

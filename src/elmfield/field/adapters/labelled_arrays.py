@@ -17,10 +17,16 @@ from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.errors import need
-from elmfield.field.coordinates.dates import coordinates_in, coordinates_out
-from elmfield.field.coordinates.labels import Attrs, Labels, VariableLabels, derivative_labels
+from elmfield.field.coordinates.labels import (
+    Attrs,
+    Labels,
+    VariableLabels,
+    coordinates_in,
+    coordinates_out,
+)
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
 from elmfield.field.coordinates.parse import check_names, own_coords, own_samples, own_slab
+from elmfield.field.coordinates.units import derivative_labels
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.point_values import QUANTITIES, query
 

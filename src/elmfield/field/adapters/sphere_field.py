@@ -19,7 +19,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import EARTH, cosine, great_circle
 from elmfield.field.adapters.labelled_arrays import evaluate_at_labels
 from elmfield.field.blend.means import means_between
-from elmfield.field.coordinates.labels import multiply_units
+from elmfield.field.coordinates.units import multiply_units
 from elmfield.field.field import Field
 from elmfield.field.point_values import AtPoints, Missing
 

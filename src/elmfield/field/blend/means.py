@@ -20,8 +20,7 @@ from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Axis, Spacing
-from elmfield.field.coordinates.dates import date_errors
-from elmfield.field.coordinates.labels import unpremultiply
+from elmfield.field.coordinates.labels import date_errors, unpremultiply
 from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
 from elmfield.field.coordinates.parse import own_samples
 

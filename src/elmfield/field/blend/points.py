@@ -25,7 +25,7 @@ from elmfield._array.running import capacity, spread
 from elmfield._array.typing import Array, Integers
 from elmfield.local.bases.axis_modes import rows_of
 from elmfield.local.model import AxisFunctions, LocalModel
-from elmfield.partition import Blend, blend
+from elmfield.partition import blend
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -36,8 +36,6 @@ Order = tuple[int, ...]
 
 CACHE_NUMBERS = 1 << 20
 """Numbers a batch of points holds at most on a processor: what fits its cache."""
-
-Ask = tuple[tuple[int, ...], Array | None, slice]
 
 
 def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
@@ -63,42 +61,27 @@ class Contributions:
 
     Parameters
     ----------
-    blends : list of Blend
-        Of each axis.
-    asks : list of tuples
-        For each corner (the lower or upper cell on each axis) the points that ask it, None for
-        all of them, and where their questions stand among all questions.
+    points : list of integer arrays
+        The points that ask each corner (the lower or upper cell on each axis), one corner after
+        the other; all of them the first.
     region, columns : arrays, shape (m,)
-        The questions: region and coordinates on each axis.
+        All questions: region and coordinates on each axis.
+    windows : lists of arrays, shape (m,)
+        The windows of all questions and their derivatives, for each axis.
     """
 
-    blends: list[Blend]
-    asks: list[Ask]
+    points: list[Array]
     region: Array
     columns: list[Array]
-
-    @property
-    def windows(self) -> list[list[Array]]:
-        """Windows of all questions, (m,), and their derivatives, for each axis."""
-        found, xp = [], namespace(self.region)
-        for k, b in enumerate(self.blends):
-            rising = [[taken(r, at) for _, at, _ in self.asks] for r in b.ramp]
-            up = [corner[k] for corner, _, _ in self.asks]
-            weights = [
-                [r if high else float(t == 0) - r for r, high in zip(rows, up)]
-                for t, rows in enumerate(rising)
-            ]
-            found.append([xp.concat(w) for w in weights])
-        return found
+    windows: list[list[Array]]
 
     def add(self, answers: Array) -> Array:
         """Sums (n, C) of the answers (m, C) to all questions of each point."""
-        total: Array = None
-        for _, at, mine in self.asks:
-            part = answers[mine, :]
-            if at is not None:
-                part = put_rows(total, at, namespace(total).take(total, at, axis=0) + part)
-            total = part
+        first = self.points[0].shape[0]
+        xp, total = namespace(answers), answers[:first, :]
+        for at in self.points[1:]:
+            part = answers[first : (first := first + at.shape[0]), :]
+            total = put_rows(total, at, xp.take(total, at, axis=0) + part)
         return total
 
 
@@ -108,24 +91,29 @@ def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
     blends = [blend(part, k, c, order) for k, (c, order) in enumerate(zip(columns, top))]
     labels = move(np.ascontiguousarray(part.labels.reshape(-1)), x)
-    asks: list[Ask] = []
-    regions, first = [], 0
+    points, corners = list[Array](), []
     # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
     alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
     for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
-        # The points at which the upper cells of a corner contribute; None for all of them.
         active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
-        at = xp.nonzero(reduce(and_, active))[0] if active else None
-        size = x.shape[0] if at is None else at.shape[0]
-        if size == 0 and asks:
-            continue
-        cell: Array = 0
-        for b, up, n_cells in zip(blends, corner, part.n_cells):
-            cell = cell * n_cells + taken(b.upper if up else b.lower, at)
-        regions.append(xp.take(labels, cell))
-        asks.append((corner, at, slice(first, first := first + size)))
-    everyone = [xp.concat([taken(c, at) for _, at, _ in asks]) for c in columns]
-    return Contributions(blends, asks, xp.concat(regions), everyone)
+        at = (
+            xp.nonzero(reduce(and_, active))[0]
+            if active
+            else xp.arange(x.shape[0], device=device(x))
+        )
+        if at.shape[0] or not points:
+            points.append(at)
+            corners.append(np.full((at.shape[0], len(alone)), corner, bool))
+    who, uppers = xp.concat(points), np.concatenate(corners)
+    cell: Array = 0
+    windows = []
+    for k, (b, n_cells) in enumerate(zip(blends, part.n_cells)):
+        up = move(np.ascontiguousarray(uppers[:, k]), x)
+        cell = cell * n_cells + xp.where(up, xp.take(b.upper, who), xp.take(b.lower, who))
+        rising = (xp.take(r, who) for r in b.ramp)
+        windows.append([xp.where(up, r, float(t == 0) - r) for t, r in enumerate(rising)])
+    everyone = [xp.take(c, who) for c in columns]
+    return Contributions(points, xp.take(labels, cell), everyone, windows)
 
 
 def _weighted(a: Order, windows: list[list[Array]], local: dict[Order, Array]) -> Array:
@@ -325,11 +313,6 @@ def leibniz(a: Order) -> list[tuple[int, Order, Order]]:
         (math.prod(math.comb(i, j) for i, j in zip(a, b)), b, tuple(i - j for i, j in zip(a, b)))
         for b in cartesian(*(range(i + 1) for i in a))
     ]
-
-
-def taken(x: Array, at: Array | None) -> Array:
-    """``x[at]``, or all of x."""
-    return x if at is None else namespace(x).take(x, at)
 
 
 # --- derivatives per unit of the coordinates ------------------------------------------------------

@@ -268,30 +268,11 @@ class FromSamples(Coefficients):
         computed = None if self.computed is None else move(self.computed, like)
         return replace(self, boxes=self.boxes.moved(like), computed=computed)
 
-    # --- numbers stored: coefficients, or the samples of cells whose regions choose energies -----
-
-    @property
-    def _cells(self) -> tuple[Integers, Integers]:
-        """First sample and number of samples of each region's cell, (G, d) each."""
-        part = self.partition
-        at = np.unravel_index(self.regions, part.n_cells)
-        first = np.stack([e[i] for e, i in zip(part.edges, at)], axis=-1)
-        return first, np.stack([e[i + 1] for e, i in zip(part.edges, at)], axis=-1) - first
-
     @property
     def counts(self) -> Integers:
-        """Numbers stored of each region, (G,)."""
+        """Numbers stored of each region, (G,): coefficients, or the samples of its cell."""
         if self.beliefs is None:
             return super().counts
-        return np.asarray(np.prod(self._cells[1], axis=1) * self.boxes.n_channels)
-
-    def numbers(self, rows: Integers) -> Array:
-        """The stored numbers of some regions, one region after the other."""
-        if self.beliefs is None:
-            return super().numbers(rows)
-        xp = namespace(self.like)
-        found = [xp.zeros(0, dtype=self.like.dtype, device=device(self.like))]
-        for first, size in zip(*self.rows(rows)._cells):
-            slab = tuple(slice(int(a), int(a + n)) for a, n in zip(first, size))
-            found.append(xp.reshape(self.boxes.read_standardised(slab), (-1,)))
-        return xp.concat(found)
+        at = np.unravel_index(self.regions, self.partition.n_cells)
+        sides = [np.diff(e)[i] for e, i in zip(self.partition.edges, at)]
+        return np.asarray(np.prod(sides, axis=0) * self.boxes.n_channels)

@@ -5,15 +5,18 @@ files, pages. `missing` and `alpha` change what a field answers.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import namespace
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain.sphere import horizontal
+from elmfield.errors import need
 
 Attrs = Mapping[str, Any]
 """Attributes as files and DataArrays have them: numbers, texts, lists and mappings of them."""
@@ -240,108 +243,173 @@ class Labels:
         return replace(self, missing=made.missing, samples=made.samples)
 
 
-# --- derivatives ----------------------------------------------------------------------------------
+# --- dates: as callers write them, and as the seconds that axes count in --------------------------
 
-OF_THE_VALUES = ("units", "standard_name", "valid_range", "valid_min", "valid_max", "cell_methods")
-"""Attributes that are wrong for a gradient or a Laplacian."""
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Units in which dates and durations are kept, and how many ticks of each make a second."""
 
 
-def derivative_labels(
-    labels: Labels,
-    quantity: str,
-    dims: Sequence[str],
-    units: Callable[[str | None], str | None] | None = None,
-    *,
-    has_parts: bool = False,
-) -> Labels:
-    """`labels` of a derivative, which is neither a temperature nor in kelvin.
+def _in_parts(times: Array) -> tuple[Integers, Integers]:
+    """Dates or durations of any unit as whole seconds, and nanoseconds beyond them; 0 for NaT."""
+    unit = np.datetime_data(times.dtype)[0]
+    if unit not in TICKS:
+        unit = "ns" if unit in ("ps", "fs", "as") else "s"
+    ticks = times.astype(f"{times.dtype.kind}8[{unit}]").astype(np.int64)
+    whole, rest = np.divmod(np.where(np.isnat(times), 0, ticks), TICKS[unit])
+    return whole, rest * (10**9 // TICKS[unit])
 
-    `units` gives its unit from that of the values; without, it is per unit of the axes `dims`.
-    Where these differ, and the result `has_parts`, ``direction_units`` has the unit of each part.
+
+def from_dates(dates: Array, epoch: np.datetime64 | np.timedelta64) -> Floats:
+    """Seconds from `epoch`, float64, of dates of any unit; NaN for NaT."""
+    dates = np.asarray(dates)
+    whole, rest = (a - b for a, b in zip(_in_parts(dates), _in_parts(np.asarray(epoch))))
+    seconds = whole + rest // 10**9 + rest % 10**9 / 1e9
+    return np.where(np.isnat(dates) | np.isnat(epoch), np.nan, seconds)
+
+
+def to_times(seconds: Array, dtype: str, epoch: np.datetime64 | None = None) -> Array:
+    """Dates, `seconds` after `epoch`, or durations: the nearest that `dtype` holds.
+
+    In a finer unit where they lie between those, as far as float64 tells them apart. NaT where
+    there is no date.
     """
-    by_axis = [labels.axis(d).units for d in dims]
-    per = [u for u in by_axis if u is not None]
-
-    def attrs(own: Attrs, name: str) -> dict[str, Any]:
-        kept = {k: v for k, v in own.items() if k not in OF_THE_VALUES and k[:5] != "GRIB_"}
-        if quantity == "std":  # by CF's conventions
-            kept |= {"units": own["units"]} if "units" in own else {}
-            if "standard_name" in own:
-                kept["standard_name"] = f"{own['standard_name']} standard_error"
-            return {**kept, "long_name": f"standard deviation of {name}"}
-        found: str | list[str] | None = None
-        if units is not None:
-            found = units(own.get("units"))
-        elif len(per) == len(dims) and own.get("units"):
-            found = derivative_units(str(own["units"]), quantity, per)
-        if isinstance(found, str):
-            kept["units"] = found
-        elif found is not None and has_parts:
-            kept["direction_units"] = found
-        return {**kept, "long_name": f"{quantity.replace('_', ' ')} of {name}"}
-
-    return replace(
-        labels,
-        attrs=attrs(labels.attrs, labels.name or "field"),
-        variables={
-            name: replace(v, attrs=attrs(v.attrs, name)) for name, v in labels.variables.items()
-        },
-    )
+    seconds = np.asarray(seconds, np.float64)
+    began, beyond = (0, 0) if epoch is None else map(int, _in_parts(np.asarray(epoch)))
+    known = np.abs(seconds) < 2.0**62
+    if epoch is not None:
+        known &= not np.isnat(epoch)
+    whole = np.floor(np.where(known, seconds, 0)).astype(np.int64)
+    rest = np.round(np.where(known, seconds - whole, 0) * 1e9).astype(np.int64) + beyond
+    whole, noise = whole + began, np.spacing(np.abs(seconds)) * 1e9
+    last, own = np.abs(whole).max(initial=0), TICKS.get(np.datetime_data(dtype)[0], 1)
+    held = [u for u, n in TICKS.items() if last < 2**63 // n]
+    for unit in [u for u in held if TICKS[u] >= own] or held[-1:]:
+        n = 10**9 // TICKS[unit]
+        if not known.any() or (np.abs((rest + n // 2) % n - n // 2)[known] <= noise[known]).all():
+            break
+    ticks = whole * TICKS[unit] + (rest + n // 2) // n
+    kind = np.dtype(dtype).kind
+    return np.where(known, ticks, np.iinfo(np.int64).min).view(f"{kind}8[{unit}]")
 
 
-# --- units as texts, written as CF does ("m s-1") -------------------------------------------------
+def from_calendar(dates: Array, epoch: str, calendar: str) -> Floats:
+    """Seconds from `epoch`, float64, of dates of a calendar: cftime's objects, or ISO texts."""
+    cftime = need("cftime", "geo", "another calendar than the usual one")
+    given = [_date(d, calendar, cftime) for d in np.asarray(dates, object).reshape(-1)]
+    seconds = cftime.date2num(given, f"seconds since {epoch.replace('T', ' ')}", calendar)
+    return np.asarray(seconds, np.float64).reshape(np.shape(dates))
 
-FACTOR = re.compile(r"([°%]?[^\W\d]+|[°%])\^?([+-]?\d+)?")
-"""A symbol and its power: m, s-1, m^2, degrees_north, °C."""
+
+def _date(given: Array, calendar: str, cftime: ModuleType) -> Any:
+    """A date of a calendar."""
+    if isinstance(given, cftime.datetime):
+        if given.calendar != calendar:
+            raise ValueError(
+                f"dates must be of the calendar {calendar!r}; got {given} of {given.calendar!r}."
+            )
+        return given
+    found = re.fullmatch(ISO, str(given).strip())
+    if found is None:
+        raise ValueError(f"{given!r} is no date; write it as 2001-02-28 or 2001-02-28T12:00:00.")
+    year, month, day, *rest = (int(p) for p in found.groups(default="0"))
+    return cftime.datetime(year, month or 1, day or 1, *rest, calendar=calendar)
 
 
-def multiply_units(*factors: tuple[str, int]) -> str:
-    """The product of units, each to a power: "m/s" and "m" to the power -1 make "s-1".
+ISO = (
+    r"([+-]?\d{1,6})(?:-(\d{1,2}))?(?:-(\d{1,2}))?"
+    r"(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.0*)?)?)?Z?"
+)
+"""Year, month, day, hour, minute, second."""
 
-    What is none of plain symbols, powers, products and quotients stands as it is.
+
+def coordinates_in(values: Array, axis: AxisLabels) -> Floats:
+    """Coordinates as a caller gives them, as the numbers an axis counts in.
+
+    Dates are datetime64, ISO texts or `datetime` objects; durations timedelta64. Numbers pass.
     """
-    powers: dict[str, int] = {}
-    for unit, power in factors:
-        found = _powers(unit)
-        if found is None:
-            told = (u if p == 1 else f"({u}){p}" if _powers(u) is None else multiply_units((u, p))
-                    for u, p in factors)  # fmt: skip
-            return " ".join(told)
-        for symbol, n in found:
-            powers[symbol] = powers.get(symbol, 0) + n * power
-    left = (s if n == 1 else f"{s}{n}" for s, n in powers.items() if n)
-    return " ".join(left) or "1"
+    values = np.asarray(values)
+    epoch = axis.epoch
+    if axis.calendar is not None and values.dtype.kind in "UOSM":
+        return from_calendar(values, str(epoch), axis.calendar)
+    if values.dtype.kind == "O":  # as a row of a date and a number becomes
+        values = np.asarray(values.ravel().tolist()).reshape(values.shape)
+    if axis.duration and values.dtype.kind == "m":
+        return from_dates(values, np.timedelta64(0, "s"))
+    if epoch is not None and values.dtype.kind in "UOS":
+        values = values.astype("datetime64")  # in the unit that they are written in
+    if isinstance(epoch, np.datetime64) and values.dtype.kind == "M":
+        return from_dates(values, epoch)
+    if values.dtype.kind not in "biuf":
+        wanted = "numbers" if epoch is None else "dates or seconds since the first sample"
+        raise TypeError(f"coordinates must be {wanted}; got dtype {values.dtype}.")
+    return np.asarray(values, np.float64)
 
 
-def _powers(unit: str) -> list[tuple[str, int]] | None:
-    """Symbols of a unit and their powers; None if it is written in another way."""
-    found, sign = [], 1
-    for part in re.split(r"\s*(/)\s*|[\s.*·]+", unit.strip().replace("**", "^")):
-        if not part or part == "1":
-            continue
-        if part == "/":
-            sign = -1
-            continue
-        factor = FACTOR.fullmatch(part)
-        if factor is None:
-            return None
-        found.append((factor[1], sign * int(factor[2] or 1)))
-        sign = 1  # a slash is for the next symbol alone, as in udunits
-    return found
-
-
-def derivative_units(own: str, quantity: str, axes: Sequence[str]) -> str | list[str] | None:
-    """The unit of a derivative by axes of these units; of each component where they differ.
-
-    None where terms of different units are added up.
-    """
-    if quantity == "hessian":
-        each = [multiply_units((own, 1), (a, -1), (b, -1)) for a in axes for b in axes]
+def coordinates_out(values: Floats, axis: AxisLabels) -> Array:
+    """The numbers an axis counts in, as a caller expects them: dates, or the input's own dtype."""
+    epoch, values = axis.epoch, np.asarray(values)
+    if axis.calendar is not None:
+        # cftime's objects, to the microsecond.
+        since = f"microseconds since {str(epoch).replace('T', ' ')}"
+        whole = np.round(np.asarray(values, np.float64) * 1e6).astype(np.int64)
+        cftime = need("cftime", "geo", "another calendar than the usual one")
+        return np.asarray(cftime.num2date(whole, since, axis.calendar), object)
+    if axis.is_time:
+        began = epoch if isinstance(epoch, np.datetime64) else None
+        found = to_times(values, axis.dtype or np.asarray(began).dtype.str, began)
+    elif np.dtype(axis.dtype).kind in "iu" and not np.array_equal(values, np.round(values)):
+        found = values
     else:
-        each = [multiply_units((own, 1), (a, -2 if quantity == "laplacian" else -1)) for a in axes]
-    if len(set(each)) == 1:
-        return each[0]
-    return None if quantity in ("laplacian", "gradient_magnitude") else each
+        found = values.astype(axis.dtype)
+    if not axis.ticks:
+        return found
+    dtype = np.dtype(axis.dtype)
+    own = np.asarray(axis.ticks, "int64" if dtype.kind in "mM" else dtype).view(dtype)
+    numbers = coordinates_in(own, axis)
+    order = np.argsort(numbers)
+    at = order[np.searchsorted(numbers[order], values).clip(max=len(own) - 1)]
+    return np.where(numbers[at] == values, own[at], found)
+
+
+def add_ticks(axis: AxisLabels, numbers: Floats, labels: Array) -> AxisLabels:
+    """What is known of an axis; with whole numbers for `labels` where `numbers` do not tell them.
+
+    float64 has 53 bits: nanoseconds of a hundred days.
+    """
+    axis = replace(axis, ticks=())
+    if np.array_equal(coordinates_out(numbers, axis), labels):
+        return axis
+    ticks = labels.astype(np.int64) if labels.dtype.kind in "mM" else labels
+    return replace(axis, ticks=ticks.tolist())
+
+
+def format_coordinate(value: float, about: AxisLabels) -> str:
+    """A coordinate as people write it: a number, or a date."""
+    if about.epoch is None:
+        return f"{float(value):g}" + (" s" if about.duration else "")
+    if not np.isfinite(value):
+        return "NaT"
+    text = str(coordinates_out(np.asarray([value]), about)[0])
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.removesuffix("T00:00:00").removesuffix(" 00:00:00")
+
+
+@contextmanager
+def date_errors(axes: Mapping[str, AxisLabels]) -> Iterator[None]:
+    """Errors about coordinates on axes of dates say dates, not the seconds that these count."""
+    try:
+        yield
+    except ValueError as error:
+        name, text, at, lengths = getattr(error, "said", ("", "", (), {}))
+        about = axes.get(name)
+        if about is None or not about.is_time:
+            raise
+        spans = {k: f"{n:g} s" if abs(n) < 172800 else f"{n / 86400:g} days"
+                 for k, n in lengths.items()}  # fmt: skip
+        told = text.format(*(format_coordinate(c, about) for c in at), axis=name, **spans)
+        if "the period of" in text or "its period" in text:
+            told += f" Periods of dates are durations: {{{name!r}: numpy.timedelta64(365, 'D')}}."
+        raise type(error)(told) from None
 
 
 # --- transparency ---------------------------------------------------------------------------------
@@ -377,12 +445,3 @@ def unpremultiply_gradient(alpha: Alpha, values: Array, slopes: Array) -> Array:
     a = xp.where(seen, a, xp.ones_like(a))
     found = xp.where(seen, (slopes - values[..., None] / a * da) / a, 0 * slopes)
     return xp.concat([found[..., :k, :], da * full, found[..., k + 1 :, :]], axis=-2)
-
-
-def refuse_alpha(quantity: str) -> None:
-    """Refuse second derivatives of colours with transparency."""
-    if "gradient" not in quantity:
-        raise ValueError(
-            "second derivatives are not known for colours with transparency. Ask "
-            "elmfield.Field(field.model.premultiplied), whose colours are times alpha."
-        )

@@ -16,8 +16,7 @@ from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.domain.axis import coordinate_error
-from elmfield.field.coordinates.dates import coordinates_in, date_errors
-from elmfield.field.coordinates.labels import AxisLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, Labels, coordinates_in, date_errors
 from elmfield.field.coordinates.output_positions import boxes_around, nodes
 
 Spacings = float | Sequence[float] | Mapping[str, float]
@@ -331,11 +330,11 @@ class Coordinates:
             return self._edges(k, given)
 
     def _edges(self, k: int, given: Array) -> Floats:
-        axis, name = self.domain.axes[k], self.domain.dims[k]
+        axis = self.domain.axes[k]
         c = np.asarray(self.numbers(k, given), np.float64)
 
         def error(text: str, *at: float, **lengths: Any) -> ValueError:
-            return coordinate_error(name, f"edges on axis {{axis!r}} {text}", *at, **lengths)
+            return coordinate_error(axis.name, f"edges on axis {{axis!r}} {text}", *at, **lengths)
 
         if c.ndim != 1 or len(c) < 2:
             raise error(f"must be at least two, in one array for each axis; got shape {c.shape}.")

@@ -5,7 +5,6 @@ Every axis is cut into intervals on which its functions are polynomials, windows
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import product as cartesian
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,8 @@ import numpy as np
 
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
-from elmfield._array.typing import Array, Bools, Floats, Integers
-from elmfield.field.blend.points import Order, arranged, dot, taken
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.blend.points import Order, arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import BLOCK_POINTS
 
@@ -84,7 +83,10 @@ class Direct:
         intervals: a point needs no window there. Points come by run of these intervals, then by
         interval of the second axis: those that one of its cells contributes to follow each other.
         """
-        (first, second), cells = self.axes, self.blended.partition.n_cells
+        F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
+        dtype, highest = F.dtype, max(map(max, orders))
+        first, second = axes = tuple(own.within_rounding(dtype, highest) for own in self.axes)
+        cells, C = self.blended.partition.n_cells, self.blended.n_channels
         spans, J = [where for where, _ in first.runs()], second.count
         span = np.repeat(np.arange(len(spans)), [where.stop - where.start for where in spans])
         key = np.empty(len(x), np.int64)
@@ -98,13 +100,11 @@ class Direct:
         spread(find, runs(len(x), BLOCK_POINTS))
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
-        F = self._of(self.blended.group_of[1][self.blended.partition.labels.reshape(-1)])
         asks = second.by_cell(slice(None))
-        C, dtype = self.blended.n_channels, F.dtype
         F = np.moveaxis(F.astype(np.float64, copy=False).reshape(*cells, F.shape[1], -1), 1, 0)
         out = [np.empty((len(x), C), dtype) for _ in orders]
         tables = second.pieces.coefficients.astype(dtype, copy=False)
-        widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in self.axes]
+        widths = [own.rows.shape[1] + (C + 1) * own.rows.shape[2] for own in axes]
         room = capacity(self.blended.like) // (8 * len(orders) * max(widths))
         step = max(1, min(room, DENSE_BLOCK_POINTS))
 
@@ -114,12 +114,12 @@ class Direct:
             if len(mine) == 0:
                 return
             at = x.take(mine, axis=0)
-            (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(self.axes))
+            (j, s), (k, r) = (axis.places(at[:, i]) for i, axis in enumerate(axes))
             total = np.zeros((len(orders), C, len(mine)), dtype)
             s, r = s.astype(dtype, copy=False), r.astype(dtype, copy=False)
             local = (j - where.start).astype(np.min_scalar_type(where.stop - where.start))
-            G, begin = self._along_first(where, F).astype(dtype, copy=False), begin - begin[0]
-            for cell, intervals, piece, _ in asks:
+            G, begin = _along(first, where, F).astype(dtype, copy=False), begin - begin[0]
+            for cell, intervals, piece in asks:
                 T, edges = tables[piece], begin[intervals.start : intervals.stop + 1]
                 low, high = int(edges[0]), int(edges[-1])
                 for a, b in runs(high - low, step) if low < high else ():
@@ -142,92 +142,52 @@ class Direct:
         spread(work, range(len(spans)))
         return out
 
-    def _along_first(self, where: slice, F: Floats) -> Floats:
-        """Sums over the functions of the first axis as polynomials, (cells, j, K, C q_2).
-
-        Of coefficients (cells, cells, q_1, C q_2): of the second axis, then of the first.
-        """
-        own = self.axes[0]
-        G: Floats = np.zeros(0)
-        for side, piece in enumerate(own.piece[where].T):
-            some = np.flatnonzero(piece >= 0)  # all of the lower cell, which comes first
-            if len(some):
-                tables = own.pieces.coefficients[piece[some]]  # (j, K, q_1)
-                cell = (own.upper if side else own.lower)[where][some[0]]
-                found = tables.reshape(-1, tables.shape[2]) @ F[:, cell]
-                found = found.reshape(len(F), *tables.shape[:2], -1)
-                if side:
-                    G[:, some] += found
-                else:
-                    G = found
-        return G
-
     # --- few points ---------------------------------------------------------------------------
 
     def _sparse(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
+        part, places = (
+            self.blended.partition,
+            [own.places(x[:, k]) for k, own in enumerate(self.axes)],
+        )
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
-        asks = [
-            (corner, at)
-            for corner in cartesian((0, 1), repeat=len(self.axes))
-            if (at := _asked(two, corner)) is None or len(at)
-        ]
-        region = self._regions(places, asks)
+        # Each point asks its lower cells, and blended ones others; then by region.
+        who, side = [np.arange(len(x))], [np.zeros((len(x), len(two)), np.int64)]
+        for corner in list(cartesian((0, 1), repeat=len(two)))[1:]:
+            at = np.flatnonzero(np.logical_and.reduce([t for t, up in zip(two, corner) if up]))
+            who.append(at)
+            side.append(np.broadcast_to(corner, (len(at), len(corner))))
+        asks, sides = np.concatenate(who), np.concatenate(side).T
+        cell: Array = 0
+        for own, (j, _), up, n in zip(self.axes, places, sides, part.n_cells):
+            own_cell = j[asks]
+            cell = cell * n + np.where(up, own.upper[own_cell], own.lower[own_cell])
+        region = part.labels.reshape(-1)[cell]
         by = np.argsort(region, kind="stable")
         busy, first = np.unique(region[by], return_index=True)
         n = len(self.blended.groups[0].regions)
         most = 2 * len(busy) > n  # what is at hand of all is not copied
         factors = self._of(np.arange(n) if most else self.blended.group_of[1][busy])
         seats = self.blended.group_of[1][busy].tolist() if most else list(range(len(busy)))
+        places = [(j[asks[by]], s[asks[by]]) for j, s in places]
         known: dict[tuple[int, int], Floats] = {}
         out = []
         for a in orders:
             for k, i in enumerate(a):
                 if (k, i) not in known:
-                    rows = self._rows(k, places[k], two[k], asks, i)[by]
+                    own, (j, s) = self.axes[k], places[k]
+                    rows = own.pieces.at(own.piece[j, sides[k, by]], s, i)
+                    if i and own.per_step is not None:
+                        rows *= own.per_step[j, None] ** i
                     known[k, i] = rows.astype(factors.dtype, copy=False)
             values = _by_region([known[k, i] for k, i in enumerate(a)], factors, seats, first)
             every = np.empty_like(values)
             every[by] = values
             total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for at in (at for _, at in asks[1:] if at is not None):
+            for at in who[1:]:
                 total[at] += every[begin : begin + len(at)]
                 begin += len(at)
             out.append(total)
         return out
-
-    def _rows(
-        self,
-        k: int,
-        place: tuple[Integers, Floats],
-        two: Bools,
-        asks: list[tuple[Order, Integers | None]],
-        order: int,
-    ) -> Floats:
-        """The functions of axis k for all that is asked, (m, q)."""
-        own, (j, s) = self.axes[k], place
-        up = np.flatnonzero(two)
-        piece = np.concatenate([own.piece[j, 0], own.piece[j[up], 1]])
-        both = own.pieces.at(piece, np.concatenate([s, s[up]]), order)
-        if order and own.per_step is not None:
-            both *= own.per_step[np.concatenate([j, j[up]]), None] ** order
-        low, high = both[: len(j)], both[len(j) :]
-        seat = np.cumsum(two) - 1
-        every = (slice(None) if at is None else at for _, at in asks)
-        parts = [high[seat[i]] if c[k] else low[i] for (c, _), i in zip(asks, every)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _regions(
-        self, places: list[tuple[Integers, Floats]], asks: list[tuple[Order, Integers | None]]
-    ) -> Integers:
-        """The region of each thing asked, (m,)."""
-        part, cells = self.blended.partition, []
-        for corner, at in asks:
-            cell: Array = 0
-            for own, (j, _), side, n in zip(self.axes, places, corner, part.n_cells):
-                cell = cell * n + (own.upper if side else own.lower)[taken(j, at)]
-            cells.append(cell)
-        return np.asarray(part.labels.reshape(-1)[np.concatenate(cells)])
 
     def _of(self, rows: Integers) -> Floats:
         """Coefficients of some regions, ready to be contracted: (G, q_1, C, q_2, ...)."""
@@ -253,7 +213,7 @@ class Direct:
             at = (c - own.low) * own.per_unit
             j = min(max(int(at), 0), own.count - 1)
             table = own.pieces.coefficients
-            P = (2 * (at - j) - 1) ** self._range(table.shape[1])
+            P = (2 * (at - j) - 1) ** np.arange(table.shape[1])
             first, second = own.piece[j]
             sides = [(int(own.lower[j]), P @ table[first])]
             if second >= 0:
@@ -271,10 +231,25 @@ class Direct:
             total = X if total is None else total + X
         return np.asarray(total).reshape(-1)
 
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def _range(n: int) -> Integers:
-        return np.arange(n)
+
+def _along(own: Intervals, where: slice, F: Floats) -> Floats:
+    """Sums over the functions of the first axis as polynomials, (cells, j, K, C q_2).
+
+    Of coefficients (cells, cells, q_1, C q_2): of the second axis, then of the first.
+    """
+    G: Floats = np.zeros(0)
+    for side, piece in enumerate(own.piece[where].T):
+        some = np.flatnonzero(piece >= 0)  # all of the lower cell, which comes first
+        if len(some):
+            tables = own.pieces.coefficients[piece[some]]  # (j, K, q_1)
+            cell = (own.upper if side else own.lower)[where][some[0]]
+            found = tables.reshape(-1, tables.shape[2]) @ F[:, cell]
+            found = found.reshape(len(F), *tables.shape[:2], -1)
+            if side:
+                G[:, some] += found
+            else:
+                G = found
+    return G
 
 
 def _in_turn(
@@ -284,18 +259,13 @@ def _in_turn(
     P = own.pieces.powers(s, order)
     if order and own.per_step is not None:
         P *= own.per_step[j] ** order
+    P = P.T
     out, a = np.empty((len(s), tables.shape[2]), s.dtype), 0
     for table, b in zip(tables, ends.tolist()):
         if a < b:
-            np.matmul(P[:, a:b].T, table, out=out[a:b])
+            np.matmul(P[a:b], table, out=out[a:b])
         a = b
     return out
-
-
-def _asked(two: list[Bools], corner: Order) -> Integers | None:
-    """Points at which the upper cells of a corner contribute; None for all of them."""
-    up = [t for t, side in zip(two, corner) if side]
-    return np.flatnonzero(np.logical_and.reduce(up)) if up else None
 
 
 def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Integers) -> Floats:
@@ -309,11 +279,10 @@ def _by_region(rows: list[Floats], factors: Floats, seats: list[int], first: Int
 
 
 def direct_sums(model: "Model") -> Direct | None:
-    """Direct sums of a field's function; None where it has none, or lies on another device."""
+    """Direct sums of products; None where there are none, or on another device."""
     blended = model.blended
     # Weights of waves are large and cancel: rounding in expansions would show in derivatives.
-    is_plain = is_on_host(blended.like) and blended.is_product
-    if not is_plain or blended.groups[0].model.basis is None:
+    if not is_on_host(blended.like) or blended.groups[0].model.basis is None:
         return None
     # Every box of an uneven axis has functions of its own: of long ones only those that are asked.
     if any(a.spacing is not None and a.size > UNEVEN_MAX_SAMPLES for a in model.domain.axes):

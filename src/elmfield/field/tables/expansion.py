@@ -5,7 +5,7 @@ a bound on those beyond it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
@@ -50,7 +50,9 @@ class Expansion:
     blended: "Blended"
     axes: tuple[Intervals, ...]
     scale: Floats
-    _kept: dict[tuple[int, int, int], list["Stack"]] = field(default_factory=dict, repr=False)
+    _kept: dict[tuple[int, int, int], list[tuple[int, slice, Array]]] = field(
+        default_factory=dict, repr=False
+    )
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -77,7 +79,7 @@ class Expansion:
 
         A coefficient is at most ``Σ_q F[q] Π_k S_k[t_k, q_k]``: F are the largest sizes of a
         region's coefficients, S those of the functions' terms on any interval. Far from sharp, and
-        far terms are small: it settles how many near ones are looked at, one by one.
+        far terms are small: it settles up to which degree terms are looked at one by one.
 
         What the expansions of the axes leave over is rounding. It counts as one term more on each,
         of both contributing cells, beyond every degree and no rougher than T_4: derivatives of the
@@ -118,28 +120,15 @@ class Expansion:
         c = xp.reshape(c, (*labels.shape, *c.shape[1:]))
         return xp.permute_dims(c, (2 * d, *(a for l in range(d) for a in (l, d + l))))
 
-    def rises(self, order: int) -> tuple[list[tuple[int, ...]], Floats]:
-        """Derivatives a up to an order, and sizes of ``∂^a_k T_t`` by the index, (A, d, K)."""
-        every = exponents(len(self.axes), order)
-        t = np.arange(float(self.n_terms))
-        found = [[_rise(i, t, axis) for i, axis in zip(a, self.axes)] for a in every]
-        return every, np.asarray(found)
-
     def blocks(
-        self, degree: int, full: int, order: int, only: Integers | None = None, few: bool = False
-    ) -> Iterator[tuple[tuple[slice, ...], Array, Floats]]:
-        """Which cells; coefficients up to a total degree, (C, j_1, ..., T, j_d); what is beyond.
+        self, degree: int, only: Sequence[int], few: bool = False
+    ) -> Iterator[tuple[tuple[slice, ...], Array]]:
+        """Which cells, and their coefficients up to a total degree, (C, j_1, ..., T, j_d).
 
-        That is a bound (order + 1,) on the terms there that add up to at most `full` without the
-        last axis, in the unit: exact along all axes but the last, whose terms have their sizes
-        summed, function by function.
-
-        `only` takes some of the runs of the first axis, `few` some small boxes of each.
+        Of some of the runs of the first axis; with `few` of some small boxes of each.
         """
-        every, d, C = self.runs, len(self.axes), self.blended.n_channels
-        a, rises = self.rises(order)
-        for i in range(len(every)) if only is None else only:
-            where, cell = every[i]
+        d, C = len(self.axes), self.blended.n_channels
+        for where, cell in (self.runs[i] for i in only):
             both = np.unique(self.axes[0].upper[where])
             cells = np.append(cell, both[both != cell])
             X = self.factors(cells)
@@ -149,18 +138,9 @@ class Expansion:
             for parts in (boxes[j] for j in sorted(chosen)):
                 sizes = [p.stop - p.start for p in parts]
                 before = C * math.prod(sizes[:-1])
-                out = xp.empty((before, n_terms(d, degree), sizes[-1]), **shaped)
-                job = _Job(cells, parts, rises, out, {})
-                self._fill(job, 0, X, degree, full, np.ones(len(a)), 0)
-                most = [self._beyond(job, i, e[-1]) for i, e in enumerate(a)]
-                left = [max(m for m, e in zip(most, a) if sum(e) == o) for o in range(order + 1)]
-                block = xp.reshape(out, (C, *sizes[:-1], *out.shape[1:]))
-                yield parts, block, np.asarray(left)
-
-    def near(self, degree: int, full: int) -> int:
-        """Up to which degree terms are looked at one by one, where those to another are kept."""
-        # One more in a volume, where all terms of a degree are many.
-        return min(degree + (2 if len(self.axes) < 3 else 1), full)
+                out = xp.zeros((before, n_terms(d, degree), sizes[-1]), **shaped)
+                self._fill(0, X, cells, parts, degree, out, 0)
+                yield parts, xp.reshape(out, (C, *sizes[:-1], *out.shape[1:]))
 
     @cached_property
     def runs(self) -> list[tuple[slice, int]]:
@@ -193,157 +173,61 @@ class Expansion:
         yield from cartesian(*cut)
 
     def _fill(
-        self, job: "_Job", k: int, X: Array, degree: int, full: int, sizes: Floats, place: int
-    ) -> int:
-        """Go on with axis k, of X (before, n, q_k, N_(k+1), q_(k+1), ...), for powers to a degree.
+        self, k: int, X: Array, cells: Integers, parts: Sequence[slice], degree: int, out: Array,
+        place: int,
+    ) -> int:  # fmt: skip
+        """Go on with axis k, of X (before, n, q_k, N_(k+1), q_(k+1), ...), for terms to a degree.
 
-        What is found goes to ``job.out[:, place:, :]``; the next place comes back. `sizes` are
-        those of the derivatives by the axes before, (A,).
+        X is of some `cells` of this axis. What is found goes to ``out[:, place:, :]``, which is 0;
+        the next place comes back.
         """
         xp, d = namespace(X), len(self.axes)
         shape, before = X.shape, X.shape[0]
-        X = xp.reshape(X, (before, *shape[1:3], -1))
-        cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
+        X, end = xp.reshape(X, (before, *shape[1:3], -1)), place + n_terms(d - k, degree)
         if k == d - 1:
-            terms = max(0, degree + 1)
-            if terms:
-                self._product(k, X, job.parts[k], cells, job.out[:, place : place + terms, :])
-            job.add(terms, xp.abs(X[..., 0]), sizes)
-            return place + terms
-        terms, part = min(full + 1, self.n_terms), job.parts[k]
-        after = (part.stop - part.start, X.shape[3])
-        Y = xp.empty((before, terms, *after), dtype=X.dtype, device=device(X))
-        self._product(k, X, part, cells, Y)
-        for t in range(terms):
+            self._product(k, X, parts[k], cells, out[:, place:end, :])
+            return end
+        after = (parts[k].stop - parts[k].start, X.shape[3])
+        Y = xp.zeros(
+            (before, min(degree + 1, self.n_terms), *after), dtype=X.dtype, device=device(X)
+        )
+        self._product(k, X, parts[k], cells, Y)
+        every = np.arange(self.blended.partition.n_cells[k + 1])
+        for t in range(Y.shape[1]):
             rest = xp.reshape(Y[:, t, ...], (-1, *shape[3:]))
-            own = sizes * job.rises[:, k, t]
-            place = self._fill(job, k + 1, rest, degree - t, full - t, own, place)
-        # Of powers that no axis has:
-        more = n_terms(d - k, degree - terms) if degree >= terms else 0
-        job.out[:, place : place + more, :] = 0
-        return place + more
+            place = self._fill(k + 1, rest, every, parts, degree - t, out, place)
+        return end
 
     def _product(self, k: int, X: Array, part: slice, cells: Integers, out: Array) -> None:
-        """X (before, n, q, after) in the first terms of axis k on some intervals.
+        """Add X (before, n, q, after) in the first terms of axis k on some intervals to `out`.
 
-        Goes to (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes
-        after it.
+        (before, terms, j, after), or (before, terms, j) on the last axis: nothing comes after it.
         """
         xp, last = namespace(X), k == len(self.axes) - 1
         before, terms, after = X.shape[0], min(int(out.shape[1]), self.n_terms), X.shape[3]
-        if out.shape[1] > terms:
-            out[:, terms:, ...] = 0
         row = {int(c): i for i, c in enumerate(cells)}
-        for s in self._stacks(k, part, X):
-            x, W = X[:, row[s.cell], :, :], xp.reshape(s.terms[:terms, ...], (-1, X.shape[2]))
+        for cell, where, W in self._terms(k, part, X):
+            x, W = X[:, row[cell], :, :], xp.reshape(W[:terms, ...], (-1, X.shape[2]))
             y = x[..., 0] @ W.T if last else W @ x
-            y = xp.reshape(y, (before, terms, -1) if last else (before, terms, -1, after))
-            there = out[:, :terms, s.where, ...]
-            there[:, :, : s.shared, ...] += y[:, :, : s.shared, ...]
-            there[:, :, s.shared :, ...] = y[:, :, s.shared :, ...]
+            shape = (before, terms, -1) if last else (before, terms, -1, after)
+            out[:, :terms, where, ...] += xp.reshape(y, shape)
 
-    def _beyond(self, job: "_Job", a: int, order: int) -> float:
-        """The most that terms left out add to a derivative, of this order by the last axis."""
-        k, C = len(self.axes) - 1, self.blended.n_channels
-        part = job.parts[k]
-        cells = np.arange(self.blended.partition.n_cells[k]) if k else job.cells
-        row = {int(c): i for i, c in enumerate(cells)}
-        xp = namespace(job.out)
-        kept = move(np.minimum(list(job.before), self.n_terms), job.out)
-        size = xp.concat([sizes[a] for sizes in job.before.values()], axis=-1)
-        shape = (size.shape[0], part.stop - part.start)
-        total = xp.zeros(shape, dtype=size.dtype, device=device(size))
-        for s in self._stacks(k, part, size):
-            after = xp.take(s.after[order, ...], kept, axis=0)
-            after = xp.reshape(after, (size.shape[2], -1))
-            total[:, s.where] += size[:, row[s.cell], :] @ after
-        by_channel = to_numpy(xp.max(xp.reshape(total, (C, -1)), axis=-1))
-        return float((by_channel * self.scale).max())
+    def _terms(self, k: int, part: slice, like: Array) -> list[tuple[int, slice, Array]]:
+        """Cells, intervals of axis k they contribute on, and terms (K, j, q) of functions there.
 
-    def _stacks(self, k: int, part: slice, like: Array) -> list["Stack"]:
-        """Which cells contribute on some intervals of axis k, and their functions' terms there."""
+        One product serves all these intervals, and any number of the first terms is one matrix.
+        """
         key = (k, part.start, part.stop)
         if key in self._kept:
             return self._kept[key]
         own, found = self.axes[k], []
-        for cell, where, pieces, shared in own.by_cell(part):
+        for cell, where, pieces in own.by_cell(part):
             W = np.zeros((self.n_terms, len(pieces), own.rows.shape[2]))
             W[: own.rows.shape[1]] = own.rows[pieces].transpose(1, 0, 2)
-            after = self._after(W) if k == len(self.axes) - 1 else np.zeros(0)
-            both = move(W, like), move(after, like)
-            found.append(Stack(cell, where, shared, *both))
+            found.append((cell, where, move(W, like)))
         if k:  # the first axis goes by only once
             self._kept[key] = found
         return found
-
-    def _after(self, W: Floats) -> Floats:
-        """Sums of the sizes of all terms from each on, (order, K + 1, q, j), of W (K, j, q)."""
-        t = np.arange(float(self.n_terms))
-        rises = np.stack([_rise(i, t, self.axes[-1]) for i in range(ORDERS)])
-        sizes = rises[:, :, None, None] * np.abs(W).transpose(0, 2, 1)
-        found = np.zeros((ORDERS, self.n_terms + 1, *sizes.shape[2:]))
-        for i in reversed(range(self.n_terms)):
-            np.add(found[:, i + 1], sizes[:, i], out=found[:, i])
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """Intervals of an axis on which one cell contributes: one product serves them all.
-
-    Parameters
-    ----------
-    cell : int
-        The cell.
-    where : slice
-        The intervals.
-    shared : int
-        On how many of these, the first, another cell contributes that is in a stack before.
-    terms : array, shape (K, size, q)
-        Terms of the functions: any number of the first of them is one matrix.
-    after : array, shape (order, K + 1, q, size), of the last axis
-        Sums of the sizes of all terms from each on; of their derivatives.
-    """
-
-    cell: int
-    where: slice
-    shared: int
-    terms: Array
-    after: Array
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """A box of cells in the making.
-
-    Parameters
-    ----------
-    cells : integer array
-        Cells of the partition's first axis whose coefficients are there.
-    parts : tuple of slice
-        The box.
-    rises : array, shape (A, d, K)
-        Sizes of derivatives of terms, see :meth:`Expansion.rises`.
-    out : array, shape (before, T, j)
-        Terms.
-    before : dict
-        By how many terms of the last axis are kept, for each derivative: sums of the sizes of what
-        these are multiplied by, (before, n, q).
-    """
-
-    cells: Integers
-    parts: tuple[slice, ...]
-    rises: Floats
-    out: Array
-    before: dict[int, list[Array]]
-
-    def add(self, terms: int, size: Array, factors: Floats) -> None:
-        """Count in sizes, with a factor for each derivative."""
-        if terms not in self.before:
-            self.before[terms] = [float(f) * size for f in factors]
-            return
-        for total, f in zip(self.before[terms], factors):
-            total += size if f == 1 else float(f) * size
 
 
 def _rise(order: int, t: Floats, axis: Intervals) -> Floats:

@@ -91,8 +91,6 @@ def tabulated(
 ) -> tuple[Polynomials, Floats, Floats]:
     """Polynomials of a total degree, in some dtype; terms up to a degree `full` are counted in.
 
-    Those of the next degrees one by one, others by sums of sizes (:meth:`Expansion.blocks`).
-
     Returns
     -------
     polynomials : Polynomials
@@ -104,7 +102,6 @@ def tabulated(
         The same for rounding, up to the second order: in units of that of their dtype, and of
         float64; see :func:`rounded`.
     """
-    near = expansion.near(degree, full)
     d, like = len(expansion.axes), expansion.blended.like
     xp, C = namespace(like), expansion.blended.n_channels
     T, counts, host = n_terms(d, degree), expansion.counts, is_numpy(like)
@@ -114,11 +111,10 @@ def tabulated(
     def work(run: int) -> tuple[Floats, Floats]:
         """One run of the first axis: what it leaves out, and what rounding may take."""
         left, lost = np.zeros(order + 1), np.zeros((2, ORDERS))
-        for where, block, beyond in expansion.blocks(near, full, order, np.asarray([run])):
-            own = dropped(expansion, block, near, [degree], order)[:, 0]
-            left = np.maximum(left, own + beyond)
-            c = in_powers(block, d, degree, near)  # (C, j_1, ..., T, j_d)
-            lost = np.maximum(lost, rounded(expansion, block, c, degree, near))
+        for where, block in expansion.blocks(full, [run]):
+            left = np.maximum(left, dropped(expansion, block, full, [degree], order)[:, 0])
+            c = in_powers(block, d, degree, full)  # (C, j_1, ..., T, j_d)
+            lost = np.maximum(lost, rounded(expansion, block, c, degree, full))
             c = xp.astype(c, dtype)
             if host:
                 table[(slice(None), slice(None), *where)] = xp.moveaxis(c, -2, 1)
@@ -330,8 +326,7 @@ def _looked_at(expansion: Expansion, full: int, allowed: float, order: int) -> t
     The whole is checked when it is made.
     """
     n, d = len(expansion.runs), len(expansion.axes)
-    only = np.unique(np.asarray([0, n // 2, n - 1]))
-    some = [block for _, block, _ in expansion.blocks(full, full, order, only, few=True)]
+    some = [block for _, block in expansion.blocks(full, sorted({0, n // 2, n - 1}), few=True)]
     every = [dropped(expansion, block, full, list(range(full + 1)), order) for block in some]
     enough = np.all(np.max(every, axis=0) <= TERMS_SHARE**2 * allowed, axis=0)
     degree = int(np.argmax(enough))  # all of them are, at least

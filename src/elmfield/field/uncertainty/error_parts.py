@@ -160,7 +160,7 @@ class LayerErrors(ErrorParts):
         wanted = terms or ((1.0, (0,) * d),)
         asked = contributions(self.blended, x, [max(o[k] for _, o in wanted) for k in range(d)])
         every, windows = np.arange(len(x)), asked.windows
-        point = np.concatenate([every if at is None else at for _, at, _ in asked.asks])
+        point = np.concatenate(asked.points)
         t = [offset(self.blended, c, asked.region, k) for k, c in enumerate(asked.columns)]
         u, total = np.stack(t, axis=1), math.prod(shape)
         widest = max(g.model.n_modes for g in self.blended.groups)

@@ -15,7 +15,7 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.blend.means import cells_of_mask
 from elmfield.field.coefficients.stored import Nodes
-from elmfield.field.coordinates.dates import date_errors
+from elmfield.field.coordinates.labels import date_errors
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.uncertainty.error_parts import LayerErrors

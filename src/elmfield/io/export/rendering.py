@@ -21,10 +21,10 @@ from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import averaged, over
-from elmfield.field.coordinates.dates import format_coordinate
-from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
+from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import is_ordered, own_samples
+from elmfield.field.coordinates.units import derivative_labels
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means

@@ -22,7 +22,7 @@ from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Totals, sums_of
-from elmfield.field.coordinates.dates import add_ticks, coordinates_out, date_errors
+from elmfield.field.coordinates.labels import add_ticks, coordinates_out, date_errors
 from elmfield.fit.encoder import encoder
 from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
 from elmfield.io.files import StrPath
