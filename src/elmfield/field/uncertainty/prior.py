@@ -168,26 +168,32 @@ class Prior:
         M[..., np.arange(S, S + q), np.arange(S, S + q)] = -FREE_PRICE
         return M, np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
 
-    def inverse(self, t: Floats, noise: Floats | float = 0.0) -> Floats:
-        """Inverse of the system of samples at t, (..., S, d)."""
-        M, scale = self.system(t, noise)
-        return np.asarray(np.linalg.inv(M) * scale[:, None] * scale)
-
-    def weights(
-        self, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
+    def told(
+        self, x: Floats, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
     ) -> tuple[Floats, Floats]:
-        """What samples at t, (m, S, d), count for at 0, (m, S); and the variance there, (m,)."""
-        b = self.rows(np.zeros((len(t), 1, t.shape[-1])), t, terms)[:, 0]
+        """What samples at t, (..., S, d), count for at x, (..., n, d), and variances there.
+
+        Shapes (..., n, S) and (..., n).
+        """
+        b = self.rows(x, t, terms)
+        found = self._solve(t, b, noise)
+        variance = self.peak(terms) - np.sum(found * b, axis=-1)
+        return found[..., : t.shape[-2]], np.maximum(variance, 0)
+
+    def _solve(self, t: Floats, b: Floats, noise: Floats | float) -> Floats:
+        """Solutions, (..., n, S + q), of the system of samples at t for rows b.
+
+        Never by its inverse: of smooth priors that leaves no digit of what remains of the kernel.
+        """
         M, scale = self.system(t, noise)
-        found = np.linalg.solve(M, (b * scale)[..., None])[..., 0] * scale
-        return found[:, : t.shape[1]], np.maximum(self.peak(terms) - np.sum(found * b, axis=1), 0)
+        return np.asarray(np.linalg.solve(M, (b * scale).mT).mT * scale)
 
     def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
         """Posterior covariances, (n, n), of values at x, (n, d), given samples at t, (S, d)."""
         middle = t.mean(axis=0)
         x, t = x - middle, t - middle
         b = self.rows(x, t)
-        return np.asarray(self.covariance(x, x) - b @ self.inverse(t, noise) @ b.T)
+        return np.asarray(self.covariance(x, x) - self._solve(t, b, noise) @ b.T)
 
 
 @dataclass(frozen=True)
@@ -312,8 +318,9 @@ def left_out_filter(prior: Prior, side: Sequence[int]) -> Floats:
     """The filter that gives what the middle sample of a box differs by, in deviations."""
     t = np.indices(side).reshape(len(side), -1).T - (np.asarray(side) - 1) / 2
     j = len(t) // 2
-    Q = prior.inverse(t)[j, : len(t)]
-    return np.asarray((Q / math.sqrt(max(Q[j], 1e-300))).reshape(side))
+    weights, variance = prior.told(t[j : j + 1], np.delete(t, j, axis=0))
+    off = np.insert(-weights[0], j, 1.0)
+    return np.asarray((off / math.sqrt(max(variance[0], 1e-300))).reshape(side))
 
 
 def filtered(y: Floats, weights: Floats, *, even: bool = False) -> Floats:
