@@ -55,6 +55,9 @@ LEFT_OUT_BOX = {1: 9, 2: 7, 3: 5}
 PROBE_SAMPLES = 1 << 19
 """Samples from which power and calibration are found, about."""
 
+POWER_BOXES = 1 << 15
+"""Boxes from which the power is found, about."""
+
 START_POWER = 1.5
 """The power from which its estimate begins; rougher priors stretch axes no more than this one."""
 
@@ -358,22 +361,31 @@ def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
     if min(min(b.shape[:-1]) for b in blocks) < 2 * n:
         return usual
     halves = [b[tuple(slice(i, None, 2) for _ in range(d))] for b in blocks for i in (0, 1)]
+    windows = [[_windows(b, n) for b in some] for some in (blocks, halves)]
+    rough = np.mean(
+        [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
+    )
     prior = Prior(START_POWER, np.ones(d))
     for _ in range(2):
-        weights = left_out_filter(prior, (n,) * d)
-        every = [[np.abs(filtered(b, weights)) for b in some] for some in (blocks, halves)]
+        weights = left_out_filter(prior, (n,) * d).ravel()
+        every = [[np.abs(w @ weights) for w in some] for some in windows]
         if any(np.isfinite(r).mean() < COMPLETE_BOXES for found in every for r in found):
             return usual
         fine, coarse = (np.mean([np.nanmean(r) for r in found]) for found in every)
         power = prior.power
         if fine > 0 and coarse > 0:
             power = float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
-        rough = np.mean(
-            [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
-        )
         stretch = np.ones(d)
         if (rough > 0).all():
             logs = 2 / max(prior.power, START_POWER) * np.log(rough)
             stretch = np.exp(np.clip(logs - logs.mean(), -MOST_STRETCH, MOST_STRETCH))
         prior = Prior(power, stretch)
     return replace(prior, means=usual.means)
+
+
+def _windows(y: Floats, n: int) -> Floats:
+    """Boxes of n samples on each axis of y, (..., C), evenly spread: (G, n^d)."""
+    d = y.ndim - 1
+    every = np.lib.stride_tricks.sliding_window_view(y, (n,) * d, axis=tuple(range(d)))
+    step = math.ceil((math.prod(every.shape[:d]) / POWER_BOXES) ** (1 / d))
+    return np.asarray(every[(slice(None, None, step),) * d].reshape(-1, n**d))
