@@ -69,6 +69,20 @@ def test_what_was_filled_in_does_not_tell_the_level(rng):
     assert noise_level(y, present) == pytest.approx([1.0], rel=0.08)
 
 
+@pytest.mark.parametrize("missing", [0.02, 0.2, 0.5])
+def test_scattered_gaps_do_not_hide_the_level(missing, rng):
+    truth = np.add.outer(np.arange(70.0) ** 2 / 500, np.sin(np.arange(64) / 6))
+    y = truth + 0.3 * rng.standard_normal(truth.shape)
+    y[rng.uniform(size=y.shape) < missing] = np.nan
+    field = ef.fit(y, ef.smooth(denoise=True))  # filled in between, samples have less noise
+    assert field.model.evidence.noise == pytest.approx([0.3], rel=0.12)
+    gone = np.isnan(y)
+    error = np.abs(field.samples(missing="fill") - truth)
+    s = field.grid(*map(np.arange, y.shape), quantity="std", missing="fill")
+    for some in (gone, ~gone):
+        assert np.mean(error[some] < 1.645 * s[some]) > 0.8
+
+
 @pytest.mark.parametrize("settings", [ef.oriented, ef.smooth])
 @pytest.mark.parametrize("level", [10.0, True])
 def test_most_of_the_noise_goes(settings, level, rng):

@@ -43,6 +43,7 @@ FIELDS = Lazy(
         "denoised": lambda: ef.fit(PICTURE, ef.smooth(denoise=True)),
         "means": lambda: ef.fit(PICTURE, samples="means"),
         "periodic": lambda: ef.fit(PICTURE, periodic=(1,)),
+        "noisy gaps": lambda: ef.fit(GAPS, ef.smooth(denoise=True)),
         "channels": lambda: ef.fit(np.stack([PICTURE, 3 * PICTURE], -1), channel_axis=-1),
         "complex": lambda: ef.fit(PICTURE + 2j * PICTURE),
         "coded": lambda: ef.fit(PICTURE, ef.smooth(psnr=40)),
@@ -216,9 +217,9 @@ def test_prior_is_universal_kriging(power):
     weights, C = krige(t, x, power, noise=0.01)
     found = Prior(power, np.ones(2)).joint(x, t, 0.01)
     assert np.allclose(found, C, rtol=1e-4, atol=1e-7 * np.abs(C).max())
-    own, variance = Prior(power, np.ones(2)).weights(t[None] - x[:1, None], np.full((1, 40), 0.01))
-    assert np.allclose(own[0], weights[0], atol=1e-5)
-    assert np.isclose(variance[0], C[0, 0], 1e-4)
+    own, variances = Prior(power, np.ones(2)).told(x, t, 0.01)
+    assert np.allclose(own, weights, atol=1e-5)
+    assert np.allclose(variances, np.diagonal(C), 1e-4)
 
 
 def test_lattice_is_kriging_of_the_whole_array():
@@ -230,7 +231,7 @@ def test_lattice_is_kriging_of_the_whole_array():
     x = np.array([[9.5, 9.5], [9.0, 9.5], [0.5, 7.5], [-0.5, 3.25], [19.3, 19.4]])
     exact = np.diagonal(krige(t, x, 1.5)[1])
     u = np.stack([lattice._folded(k, x[:, k]) for k in range(2)], axis=1)
-    assert np.allclose(lattice._direct(u, ()), exact, rtol=0.02)
+    assert np.allclose(lattice._told(u)[1], exact, rtol=0.02)
 
 
 def test_what_differs_from_the_process_adds_to_errors_or_explains_them():
@@ -486,6 +487,17 @@ def test_covariances_of_smooth_data_are_no_rounding():
     C, s = field.covariance(x), field.std(x)
     assert np.allclose(np.sqrt(np.diagonal(C)), s)
     assert (np.abs(C) <= 1.0001 * s * s[:, None]).all()
+
+
+def test_covariances_over_wide_boxes_are_no_rounding():
+    # An inverse left eigenvalues of -1e7 here, beside a largest of 1e3, and means of 0 and 1e4.
+    t = RNG.uniform(0, 20, (300, 2))
+    x = np.stack(np.meshgrid(*[np.linspace(2, 18, 14)] * 2, indexing="ij"), -1).reshape(-1, 2)
+    C = Prior(7.0, np.ones(2)).joint(x, t)
+    g = np.linalg.eigvalsh((C + C.T) / 2)
+    assert g[0] > -1e-6 * g[-1]
+    mean = np.full(len(x), 1 / len(x))
+    assert 0 < mean @ C @ mean < np.diagonal(C).mean()
 
 
 def test_coding_adds_its_error():

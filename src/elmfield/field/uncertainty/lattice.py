@@ -79,6 +79,8 @@ class Lattice(PosteriorPart):
         Variance among the functions of these energies, on a grid of middles between samples.
     common : array, shape (C,)
         The mean of all residuals.
+    known : array, shape (..., C), or None
+        Residuals of all samples, where calibration has made them.
     noise : array, shape (C,), or None
         Variance of the noise that was taken out.
     left : array, shape (..., C), or None
@@ -94,6 +96,7 @@ class Lattice(PosteriorPart):
     chooses: bool = False
     spread: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     common: Floats = field(default_factory=lambda: np.ones(1))
+    known: Floats | None = field(default=None, repr=False)
     noise: Floats | None = None
     left: Floats | None = field(default=None, repr=False)
     source: Sequence[tuple[int, int]] = ()
@@ -106,8 +109,11 @@ class Lattice(PosteriorPart):
         blocks = [self.read(slab) for slab in probes(self.shape)]
         made = replace(self, prior=prior_of(self.prior, blocks))
         residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
-        flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
-        made = replace(made, common=flat.mean(axis=0))
+        flat, known = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals]), None
+        if blocks[0].shape[:-1] == self.shape and not any(self.periodic):  # asked for again
+            ends = [(n // 2, n // 2) for n in made._filter.shape]
+            known = np.pad(residuals[0], [*ends, (0, 0)], mode="edge")
+        made = replace(made, common=flat.mean(axis=0), known=known)
         if self.noise is not None:
             return made
         z = [r / np.maximum(made._smoothed(r, without=True), 1e-300) for r in residuals]
@@ -152,6 +158,8 @@ class Lattice(PosteriorPart):
 
     def _residuals(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Residuals of the samples from first to last, (..., C); those at borders repeat others."""
+        if self.known is not None:
+            return self.known[tuple(map(slice, first, last))]
         slab, inner, outer = [], [], []
         sides = self._filter.shape
         for n, side, wraps, a, b in zip(self.shape, sides, self.periodic, first, last):
@@ -170,18 +178,18 @@ class Lattice(PosteriorPart):
 
         In amplitudes, in the middle behind each of the samples from first to last; 0 at borders.
         """
-        (t, inverse), sides = self._pattern, self._pattern_sides
+        sides = self._pattern_sides
         found, spread = np.zeros((2, *(b - a for a, b in zip(first, last)), len(self.common)))
         low = [max(a, m // 2 - 1) for a, m in zip(first, sides)]
         high = [min(b, n - m // 2) for b, n, m in zip(last, self.shape, sides)]
         if self.values is None or any(m % 2 or b <= a for a, b, m in zip(low, high, sides)):
             return found, spread
         slab = tuple(slice(a + 1 - m // 2, b + m // 2) for a, b, m in zip(low, high, sides))
-        weights = (self.prior.rows(np.zeros((1, len(sides))), t) @ inverse)[0, : len(t)]
+        weights, (middle,) = self._told(np.zeros((1, len(sides))))
         mean = filtered(self.read(slab), weights.reshape(sides), even=True)
         at = [np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)]
         inner = tuple(slice(a - i, b - i) for a, b, i in zip(low, high, first))
-        middle = max(float(self._direct(np.zeros((1, len(sides))), ())[0]), 1e-300)
+        middle = max(float(middle), 1e-300)
         found[inner] = (self.values(at) - mean) ** 2 / middle
         if self.spread is not None:
             spread[inner] = self.spread(at) / middle
@@ -225,12 +233,11 @@ class Lattice(PosteriorPart):
 
     # --- variances per amplitude ----------------------------------------------------------------
 
-    @cached_property
-    def _pattern(self) -> tuple[Floats, Floats]:
-        """Places of the samples of the box for variances, counted from its middle; and inverse."""
+    @property
+    def _pattern(self) -> Floats:
+        """Places of the samples of the box for variances, counted from its middle."""
         sides = self._pattern_sides
-        t = np.indices(sides).reshape(len(sides), -1).T - (np.asarray(sides) - 1) / 2
-        return t, self.prior.inverse(t, self._noise_ratio)
+        return np.indices(sides).reshape(len(sides), -1).T - (np.asarray(sides) - 1) / 2
 
     @property
     def _pattern_sides(self) -> tuple[int, ...]:
@@ -264,10 +271,9 @@ class Lattice(PosteriorPart):
         """
         seats = np.stack([self._seats(k, c) for k, c in enumerate(x.T)], axis=1)
         u, rows = np.unique(seats.round(9), axis=0, return_inverse=True)
-        t, inverse = self._pattern
-        weights = (self.prior.rows(u, t) @ inverse)[:, : len(t)]
+        weights, unit = self._told(u)
         noise = np.full_like(weights, self._noise_ratio)
-        return t - u[:, None], weights, rows.reshape(-1), self._direct(u, ()), noise
+        return self._pattern - u[:, None], weights, rows.reshape(-1), unit, noise
 
     @cached_property
     def _table(self) -> tuple[Floats, int]:
@@ -275,22 +281,18 @@ class Lattice(PosteriorPart):
         steps = PATTERN_STEPS.get(len(self.shape), 2)
         axes = [-np.arange(m * steps // 2 + 1)[::-1] / steps for m in self._pattern_sides]
         points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        found = self._direct(points, ())
+        found = self._told(points)[1]
         if not self.prior.means:
             found = np.where(found > LEAST_VARIANCE * found.max(initial=0), found, 0.0)
         return found.reshape(*map(len, axes), 1), steps
 
-    def _direct(self, u: Floats, terms: Terms) -> Floats:
-        """Variances per amplitude at places of the pattern's box, (n,)."""
-        prior, (t, inverse) = self.prior, self._pattern
-        if terms:
-            prior = prior.soft
-            inverse = prior.inverse(t, self._noise_ratio)
-        found = np.empty(len(u))
-        for i, j in runs(len(u), max(1, (1 << 22) // len(t))):
-            b = prior.rows(u[i:j], t, terms)
-            found[i:j] = prior.peak(terms) - np.einsum("ij,ij->i", b @ inverse, b)
-        return np.maximum(found, 0)
+    def _told(self, u: Floats, terms: Terms = ()) -> tuple[Floats, Floats]:
+        """What samples of the pattern's box count for at places there, and variances, (n,)."""
+        prior, t = self.prior.soft if terms else self.prior, self._pattern
+        each = runs(len(u), max(1, (1 << 22) // len(t)))
+        parts = [prior.told(u[i:j], t, self._noise_ratio, terms) for i, j in each]
+        weights, variances = map(np.concatenate, zip(*parts))
+        return weights, variances
 
     def _variances(self, x: Sequence[Floats], combine: Combine) -> Floats:
         """Variances of values at points or on a grid, given axis by axis."""
@@ -312,9 +314,9 @@ class Lattice(PosteriorPart):
         if not terms:
             return self._variances(list(x.T), _at_points)
         u = np.stack([self._folded(k, c) for k, c in enumerate(x.T)], axis=1)
-        unit = self._direct(u, terms)
+        unit = self._told(u, terms)[1]
         if self.noise is not None:
-            unit = unit / np.maximum(self._direct(u, ()), 1e-300)
+            unit = unit / np.maximum(self._told(u)[1], 1e-300)
         return unit[:, None] * self.amplitudes(x) ** 2
 
     def on_grid(self, x: Sequence[Floats]) -> Floats:

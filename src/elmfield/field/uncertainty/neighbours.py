@@ -213,7 +213,9 @@ class Neighbours(PosteriorPart):
 
         def solve(ends: tuple[int, int]) -> tuple[Floats, Floats]:
             i = slice(*ends)
-            return prior.weights(t[i], noise[i], terms)
+            here = np.zeros((len(t[i]), 1, t.shape[2]))
+            weights, unit = prior.told(here, t[i], noise[i], terms)
+            return weights[:, 0], unit[:, 0]
 
         each = max(1, BATCH_NUMBERS // (which.shape[1] + prior.n_free) ** 2)
         found, units = zip(*spread(solve, runs(len(first), each)))

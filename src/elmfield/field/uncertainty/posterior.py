@@ -369,7 +369,8 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
 def deviations(model: "Model", variances: Floats) -> Array:
     """Standard deviations in the caller's units, (n, C, ...), from variances in that of the fit."""
     units = np.asarray(to_numpy(model.scale), np.float64)
-    found = np.sqrt(variances) * units.reshape(-1, *(1,) * (variances.ndim - 2))
+    found = np.sqrt(variances)
+    found *= units.reshape(-1, *(1,) * (variances.ndim - 2))
     if model.is_complex:
         half = found.shape[1] // 2
         found = np.hypot(found[:, :half], found[:, half:])

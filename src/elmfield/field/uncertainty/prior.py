@@ -55,6 +55,9 @@ LEFT_OUT_BOX = {1: 9, 2: 7, 3: 5}
 PROBE_SAMPLES = 1 << 19
 """Samples from which power and calibration are found, about."""
 
+POWER_BOXES = 1 << 15
+"""Boxes from which the power is found, about."""
+
 START_POWER = 1.5
 """The power from which its estimate begins; rougher priors stretch axes no more than this one."""
 
@@ -168,26 +171,32 @@ class Prior:
         M[..., np.arange(S, S + q), np.arange(S, S + q)] = -FREE_PRICE
         return M, np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
 
-    def inverse(self, t: Floats, noise: Floats | float = 0.0) -> Floats:
-        """Inverse of the system of samples at t, (..., S, d)."""
-        M, scale = self.system(t, noise)
-        return np.asarray(np.linalg.inv(M) * scale[:, None] * scale)
-
-    def weights(
-        self, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
+    def told(
+        self, x: Floats, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
     ) -> tuple[Floats, Floats]:
-        """What samples at t, (m, S, d), count for at 0, (m, S); and the variance there, (m,)."""
-        b = self.rows(np.zeros((len(t), 1, t.shape[-1])), t, terms)[:, 0]
+        """What samples at t, (..., S, d), count for at x, (..., n, d), and variances there.
+
+        Shapes (..., n, S) and (..., n).
+        """
+        b = self.rows(x, t, terms)
+        found = self._solve(t, b, noise)
+        variance = self.peak(terms) - np.sum(found * b, axis=-1)
+        return found[..., : t.shape[-2]], np.maximum(variance, 0)
+
+    def _solve(self, t: Floats, b: Floats, noise: Floats | float) -> Floats:
+        """Solutions, (..., n, S + q), of the system of samples at t for rows b.
+
+        Never by its inverse: of smooth priors that leaves no digit of what remains of the kernel.
+        """
         M, scale = self.system(t, noise)
-        found = np.linalg.solve(M, (b * scale)[..., None])[..., 0] * scale
-        return found[:, : t.shape[1]], np.maximum(self.peak(terms) - np.sum(found * b, axis=1), 0)
+        return np.asarray(np.linalg.solve(M, (b * scale).mT).mT * scale)
 
     def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
         """Posterior covariances, (n, n), of values at x, (n, d), given samples at t, (S, d)."""
         middle = t.mean(axis=0)
         x, t = x - middle, t - middle
         b = self.rows(x, t)
-        return np.asarray(self.covariance(x, x) - b @ self.inverse(t, noise) @ b.T)
+        return np.asarray(self.covariance(x, x) - self._solve(t, b, noise) @ b.T)
 
 
 @dataclass(frozen=True)
@@ -312,8 +321,9 @@ def left_out_filter(prior: Prior, side: Sequence[int]) -> Floats:
     """The filter that gives what the middle sample of a box differs by, in deviations."""
     t = np.indices(side).reshape(len(side), -1).T - (np.asarray(side) - 1) / 2
     j = len(t) // 2
-    Q = prior.inverse(t)[j, : len(t)]
-    return np.asarray((Q / math.sqrt(max(Q[j], 1e-300))).reshape(side))
+    weights, variance = prior.told(t[j : j + 1], np.delete(t, j, axis=0))
+    off = np.insert(-weights[0], j, 1.0)
+    return np.asarray((off / math.sqrt(max(variance[0], 1e-300))).reshape(side))
 
 
 def filtered(y: Floats, weights: Floats, *, even: bool = False) -> Floats:
@@ -351,22 +361,31 @@ def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
     if min(min(b.shape[:-1]) for b in blocks) < 2 * n:
         return usual
     halves = [b[tuple(slice(i, None, 2) for _ in range(d))] for b in blocks for i in (0, 1)]
+    windows = [[_windows(b, n) for b in some] for some in (blocks, halves)]
+    rough = np.mean(
+        [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
+    )
     prior = Prior(START_POWER, np.ones(d))
     for _ in range(2):
-        weights = left_out_filter(prior, (n,) * d)
-        every = [[np.abs(filtered(b, weights)) for b in some] for some in (blocks, halves)]
+        weights = left_out_filter(prior, (n,) * d).ravel()
+        every = [[np.abs(w @ weights) for w in some] for some in windows]
         if any(np.isfinite(r).mean() < COMPLETE_BOXES for found in every for r in found):
             return usual
         fine, coarse = (np.mean([np.nanmean(r) for r in found]) for found in every)
         power = prior.power
         if fine > 0 and coarse > 0:
             power = float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
-        rough = np.mean(
-            [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
-        )
         stretch = np.ones(d)
         if (rough > 0).all():
             logs = 2 / max(prior.power, START_POWER) * np.log(rough)
             stretch = np.exp(np.clip(logs - logs.mean(), -MOST_STRETCH, MOST_STRETCH))
         prior = Prior(power, stretch)
     return replace(prior, means=usual.means)
+
+
+def _windows(y: Floats, n: int) -> Floats:
+    """Boxes of n samples on each axis of y, (..., C), evenly spread: (G, n^d)."""
+    d = y.ndim - 1
+    every = np.lib.stride_tricks.sliding_window_view(y, (n,) * d, axis=tuple(range(d)))
+    step = math.ceil((math.prod(every.shape[:d]) / POWER_BOXES) ** (1 / d))
+    return np.asarray(every[(slice(None, None, step),) * d].reshape(-1, n**d))

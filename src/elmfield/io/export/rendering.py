@@ -265,7 +265,9 @@ class Rendering:
         else:
             parts = over(field.model, edges, x, split=gaps, weights=weights)
             found, covered = averaged(field.model, parts, gaps)
-        means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
+        means = np.asarray(to_numpy(found))
+        if self.quantity != "std":  # of complex values it is real
+            means = means.astype(str(field.dtype).rsplit(".", 1)[-1])
         covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
         is_known = part[..., None] * covered >= self.min_coverage - 1e-9
         means = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
