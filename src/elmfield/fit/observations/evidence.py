@@ -200,24 +200,24 @@ class Evidence:
     def score(self, prior: Prior) -> tuple[float, float]:
         """-2 log p, and the amplitude: the likeliest where no noise is known."""
         factors = self.space.factors(prior)
-        total, rest, n = self._parts(prior, factors, np.ones(len(self.laws), bool))
+        total, rest, n, free = self._parts(prior, factors, np.ones(len(self.laws), bool))
+        given = 0.0, 0.0, 0, float(len(self.space.planes) * self.space.n_channels)
         if self.laws.any() and not self.laws.all():
             given = self._parts(prior, factors, self.laws)
-            total, rest, n = total - given[0], rest - given[1], n - given[2]
-        else:
-            n -= self.b[0].shape[1] * len(self.space.planes) * self.space.n_channels
-        n = max(n, 1)
+        # What planes cost, that the data determine, says nothing of the amplitude (REML).
+        planes = self.b[0].shape[1] * (given[3] - free)
+        total, rest, n = total - given[0], rest - given[1], max(n - given[2] - planes, 1)
         if not np.isfinite(total + rest):
             return np.inf, prior.amplitude
         if self.known:
-            return total + rest, prior.amplitude
+            return total + rest - 2 * planes * np.log(prior.amplitude), prior.amplitude
         rest = max(rest, 1e-300)
         return total + n * np.log(rest / n), float(np.sqrt(rest / n))
 
     def _parts(
         self, prior: Prior, factors: list[Floats], counted: Array
-    ) -> tuple[float, float, int]:
-        """Log determinants, sum of squares and number of rows of some groups."""
+    ) -> tuple[float, float, int, float]:
+        """Log determinants, sum of squares and number of rows of some groups; planes left free."""
         from scipy.linalg import lapack
 
         prior = prior if self.known else prior._replace(amplitude=1.0)
@@ -234,10 +234,12 @@ class Evidence:
         M[np.diag_indices_from(M)] += 1
         R, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
         if info:
-            return np.inf, np.inf, n
+            return np.inf, np.inf, n, 0.0
         z = lapack.dtrtrs(R, self.space.apply(factors, b.T).T, lower=1)[0]
         rest = max(squares - float((z**2).sum()), 1e-12 * squares)
-        return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
+        m = len(R) - len(self.space.planes) * self.space.n_channels
+        free = float((np.linalg.inv(R[m:, m:]) ** 2).sum())
+        return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n, free
 
     def likeliest(self, starts: Sequence[Prior], most: int = 160) -> Prior:
         """The likeliest prior: `most` trials from the best of three short searches."""
