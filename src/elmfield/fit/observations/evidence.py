@@ -241,8 +241,8 @@ class Evidence:
         free = float((np.linalg.inv(R[m:, m:]) ** 2).sum())
         return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n, free
 
-    def likeliest(self, starts: Sequence[Prior], most: int = 160) -> Prior:
-        """The likeliest prior: `most` trials from the best of three short searches."""
+    def likeliest(self, starts: Sequence[Prior], most: int = 40) -> Prior:
+        """The likeliest prior: `most` trials a number from the best of three short searches."""
 
         def cost(prior: Prior) -> float:
             return self.score(prior)[0]
@@ -251,7 +251,7 @@ class Evidence:
         return self.search(min(short, key=cost), most)
 
     def search(self, start: Prior, most: int) -> Prior:
-        """The likeliest prior near one, by Nelder and Mead's simplex."""
+        """The likeliest prior near one, by Nelder and Mead's simplex: `most` trials a number."""
         from scipy.optimize import minimize
 
         free = ~np.asarray(self.fixed)
@@ -263,19 +263,22 @@ class Evidence:
             x = np.clip(x, low, high)
             levels = start.levels.copy()
             levels[free] = np.exp(x[d + 2 :])
-            scales = ratios * np.exp(x[1 : d + 1])
-            return Prior(float(x[0]), scales, float(np.exp(x[d + 1])), levels)
+            # Spectra of high powers are all alike, exp(-ω² power / scale²).
+            scales = ratios * np.exp(x[1 : d + 1] + x[0] / 2)
+            return Prior(float(np.exp(x[0])), scales, float(np.exp(x[d + 1])), levels)
 
-        first = [start.power, *np.log(start.scales / ratios)[:d], np.log(start.amplitude)]
+        widths = np.log(start.scales / ratios / np.sqrt(start.power))[:d]
+        first = [np.log(start.power), *widths, np.log(start.amplitude)]
         x0 = np.asarray([*first, *np.log(start.levels[free])])
         least = np.where(known, 0.0, np.log(LEAST_LEVEL))
-        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *least])
-        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * len(known)])
-        steps = np.asarray([1.0, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
+        low = np.asarray([np.log(0.75), *[np.log(0.1)] * d, -60, *least])
+        high = np.asarray([np.log(12.0), *[np.log(100.0)] * d, 60, *[np.log(10.0)] * len(known)])
+        steps = np.asarray([0.3, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
+        steps = np.where(x0 + steps < low, -steps, steps)
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
-        options = {"maxfev": most, "xatol": 0.02, "fatol": 0.02}
+        options = {"maxfev": most * int(used.sum()), "xatol": 0.02, "fatol": 0.02}
         options["initial_simplex"] = simplex[np.append(True, used)][:, used]
 
         def cost(part: Floats) -> float:

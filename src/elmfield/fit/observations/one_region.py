@@ -283,9 +283,10 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         start._replace(
             power=p,
             scales=w * np.asarray(space.tied or np.ones(len(start.scales))),
-            levels=np.where(known, 1.0, np.where(fixed, least, t)),
+            levels=np.where(known, 1.0, np.where(exact, least, t)),
         )
-        for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
+        for p in STARTS["power"] for w in STARTS["scale"]
+        for t in STARTS["level"][: None if np.any(~known & ~exact) else 1]
     ]  # fmt: skip
     if search.known:
         starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
@@ -294,7 +295,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         # No noise, but detail that the lowest functions have not: all of them, fewer trials.
         tight = [_tight(g) if k else g for g, k in zip(groups, exact & ~law)]
         rough = [p._replace(scales=5 * p.scales, amplitude=start.amplitude) for p in starts[::3]]
-        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 40)
+        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 10)
     if law.any():  # how well all functions can keep an equation, not only the lowest
         every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
