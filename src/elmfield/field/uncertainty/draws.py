@@ -18,7 +18,7 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.field.coordinates.labels import Labels
-from elmfield.field.uncertainty.error_parts import ErrorParts, LayerErrors
+from elmfield.field.uncertainty.error_parts import ErrorParts
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS, Neighbours
 from elmfield.field.uncertainty.posterior import covariance_at_points
@@ -56,10 +56,14 @@ def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> 
     x = model.coordinates.points(points, model.offset)
     m = math.prod(x.shape[:-1])
     _check(n, m)
-    C = covariance_at_points(model, namespace(x).reshape(x, (m, -1)))
-    C = np.asarray(to_numpy(C)).reshape(m, m, -1)
-    drawn = _correlated(C, n, seed).reshape(n, *mean.shape)
-    return mean + move(drawn, model.offset, model.offset.dtype)
+    x, part = namespace(x).reshape(x, (m, -1)), model.posterior.inner
+    if isinstance(part, ErrorParts) and not model.is_complex:
+        index = np.asarray(to_numpy(model.coordinates.to_index(x, "raise")[0]), np.float64)
+        off = part.draw(index, n, model.n_channels, seed) * to_numpy(model.scale)
+    else:
+        C = np.asarray(to_numpy(covariance_at_points(model, x)))
+        off = _correlated(C.reshape(m, m, -1), n, seed)
+    return mean + move(off.reshape(n, *mean.shape), model.offset, model.offset.dtype)
 
 
 def _correlated(C: Floats, n: int, seed: int) -> Floats:
@@ -95,10 +99,8 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
     x = post.own(np.stack(np.meshgrid(*index, indexing="ij"), axis=-1).reshape(-1, d))
     if isinstance(part, Lattice | Neighbours):
         off = Waves(part, [sizes[j] for j in post.wide]).draw(x, n, mean.shape[-1], seed)
-    elif isinstance(part, LayerErrors):
-        half, rng = part.half(x), np.random.default_rng(seed)
-        off = half @ rng.standard_normal((half.shape[1], n * mean.shape[-1]))
-        off = np.moveaxis(off.reshape(len(x), n, -1), 0, 1)
+    elif isinstance(part, ErrorParts):
+        off = part.draw(x, n, mean.shape[-1], seed)
     else:
         _check(n, len(x))
         off = _correlated(post.covariance(x), n, seed)

@@ -56,6 +56,13 @@ class ErrorParts(PosteriorPart):
             found[i:j] = squares.reshape(j - i, -1)
         return found + (0.0 if terms else self.floor)
 
+    @abstractmethod
+    def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
+        """What n functions of C channels differ by from their mean, (n, m, C), at m places x.
+
+        The same functions wherever they are asked for.
+        """
+
     def joint(self, x: Floats) -> Floats:
         """Covariances of the first channel's values at places x, (n, n)."""
         half = self.half(x)[:, 0]
@@ -195,6 +202,12 @@ class LayerErrors(ErrorParts):
         """Places whose parts are made together."""
         most = max(self.model(int(g.regions[0])).n_samples for g in self.blended.groups)
         return max(1, BATCH_NUMBERS // most)
+
+    def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
+        """What n functions of C channels differ by from their mean, (n, m, C), at m places x."""
+        half = self.half(x)
+        off = half @ np.random.default_rng(seed).standard_normal((half.shape[1], n * C))
+        return np.moveaxis(off.reshape(len(x), n, C), 0, 1)
 
     def joint(self, x: Floats) -> Floats:
         """Covariances of values at places x, (n, n)."""

@@ -200,24 +200,24 @@ class Evidence:
     def score(self, prior: Prior) -> tuple[float, float]:
         """-2 log p, and the amplitude: the likeliest where no noise is known."""
         factors = self.space.factors(prior)
-        total, rest, n = self._parts(prior, factors, np.ones(len(self.laws), bool))
+        total, rest, n, free = self._parts(prior, factors, np.ones(len(self.laws), bool))
+        given = 0.0, 0.0, 0, float(len(self.space.planes) * self.space.n_channels)
         if self.laws.any() and not self.laws.all():
             given = self._parts(prior, factors, self.laws)
-            total, rest, n = total - given[0], rest - given[1], n - given[2]
-        else:
-            n -= self.b[0].shape[1] * len(self.space.planes) * self.space.n_channels
-        n = max(n, 1)
+        # What planes cost, that the data determine, says nothing of the amplitude (REML).
+        planes = self.b[0].shape[1] * (given[3] - free)
+        total, rest, n = total - given[0], rest - given[1], max(n - given[2] - planes, 1)
         if not np.isfinite(total + rest):
             return np.inf, prior.amplitude
         if self.known:
-            return total + rest, prior.amplitude
+            return total + rest - 2 * planes * np.log(prior.amplitude), prior.amplitude
         rest = max(rest, 1e-300)
         return total + n * np.log(rest / n), float(np.sqrt(rest / n))
 
     def _parts(
         self, prior: Prior, factors: list[Floats], counted: Array
-    ) -> tuple[float, float, int]:
-        """Log determinants, sum of squares and number of rows of some groups."""
+    ) -> tuple[float, float, int, float]:
+        """Log determinants, sum of squares and number of rows of some groups; planes left free."""
         from scipy.linalg import lapack
 
         prior = prior if self.known else prior._replace(amplitude=1.0)
@@ -234,13 +234,15 @@ class Evidence:
         M[np.diag_indices_from(M)] += 1
         R, info = lapack.dpotrf(M, lower=1, overwrite_a=1)
         if info:
-            return np.inf, np.inf, n
+            return np.inf, np.inf, n, 0.0
         z = lapack.dtrtrs(R, self.space.apply(factors, b.T).T, lower=1)[0]
         rest = max(squares - float((z**2).sum()), 1e-12 * squares)
-        return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n
+        m = len(R) - len(self.space.planes) * self.space.n_channels
+        free = float((np.linalg.inv(R[m:, m:]) ** 2).sum())
+        return logs + 2 * b.shape[1] * float(np.log(np.diag(R)).sum()), rest, n, free
 
-    def likeliest(self, starts: Sequence[Prior], most: int = 160) -> Prior:
-        """The likeliest prior: `most` trials from the best of three short searches."""
+    def likeliest(self, starts: Sequence[Prior], most: int = 40) -> Prior:
+        """The likeliest prior: `most` trials a number from the best of three short searches."""
 
         def cost(prior: Prior) -> float:
             return self.score(prior)[0]
@@ -249,7 +251,7 @@ class Evidence:
         return self.search(min(short, key=cost), most)
 
     def search(self, start: Prior, most: int) -> Prior:
-        """The likeliest prior near one, by Nelder and Mead's simplex."""
+        """The likeliest prior near one, by Nelder and Mead's simplex: `most` trials a number."""
         from scipy.optimize import minimize
 
         free = ~np.asarray(self.fixed)
@@ -261,19 +263,22 @@ class Evidence:
             x = np.clip(x, low, high)
             levels = start.levels.copy()
             levels[free] = np.exp(x[d + 2 :])
-            scales = ratios * np.exp(x[1 : d + 1])
-            return Prior(float(x[0]), scales, float(np.exp(x[d + 1])), levels)
+            # Spectra of high powers are all alike, exp(-ω² power / scale²).
+            scales = ratios * np.exp(x[1 : d + 1] + x[0] / 2)
+            return Prior(float(np.exp(x[0])), scales, float(np.exp(x[d + 1])), levels)
 
-        first = [start.power, *np.log(start.scales / ratios)[:d], np.log(start.amplitude)]
+        widths = np.log(start.scales / ratios / np.sqrt(start.power))[:d]
+        first = [np.log(start.power), *widths, np.log(start.amplitude)]
         x0 = np.asarray([*first, *np.log(start.levels[free])])
         least = np.where(known, 0.0, np.log(LEAST_LEVEL))
-        low = np.asarray([0.75, *[np.log(0.2)] * d, -60, *least])
-        high = np.asarray([12.0, *[np.log(200.0)] * d, 60, *[np.log(10.0)] * len(known)])
-        steps = np.asarray([1.0, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
+        low = np.asarray([np.log(0.75), *[np.log(0.1)] * d, -60, *least])
+        high = np.asarray([np.log(12.0), *[np.log(100.0)] * d, 60, *[np.log(10.0)] * len(known)])
+        steps = np.asarray([0.3, *[0.7] * d, 1.5, *np.where(known, 0.7, -3.0)])
+        steps = np.where(x0 + steps < low, -steps, steps)
         simplex = x0 + np.vstack([np.zeros(len(x0)), np.diag(steps)])
         used = np.ones(len(x0), bool)
         used[d + 1] = self.known  # else the amplitude follows
-        options = {"maxfev": most, "xatol": 0.02, "fatol": 0.02}
+        options = {"maxfev": most * int(used.sum()), "xatol": 0.02, "fatol": 0.02}
         options["initial_simplex"] = simplex[np.append(True, used)][:, used]
 
         def cost(part: Floats) -> float:

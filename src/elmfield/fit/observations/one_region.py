@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array.running import runs
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
@@ -94,6 +95,19 @@ class ObservedPosterior(ErrorParts):
         """The same in the unit of the fit."""
         found = self.parts(x, terms) / self.unit[:, None]
         return found if self.spread is None else found * self.spread(x)[:, None, None]
+
+    def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
+        """What n functions of C channels differ by from their mean, (n, m, C), at m places x."""
+        rng = np.random.default_rng(seed)
+        z, off = np.zeros(()), np.empty((n, len(x), C))
+        for i, j in runs(len(x), self.at_once):
+            parts = self.parts(x[i:j], ())  # of all channels together, or of one as of each
+            if not z.ndim:
+                z = rng.standard_normal((C // parts.shape[1], n, parts.shape[2]))
+            own = np.tensordot(parts, z, axes=(2, 2))
+            off[:, i:j] = np.moveaxis(own, -1, 0).reshape(n, j - i, C)
+        off *= 1 if self.spread is None else self.spread(x)[:, None]
+        return np.asarray(off / self.unit + np.sqrt(self.floor) * rng.standard_normal(off.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +198,14 @@ def fit_one_region(
         A = rows.matrix(o, n_channels, coupled=coupled)
         y = o.values.reshape(-1, 1) if coupled else o.values
         groups.append(_group(o, A, y, space.apply(factors, A)))
-    prior = _choose(groups, space, start)
-    found = evidence.solve(groups, space, prior)
-    missed = _missed(groups, found, unit)
+    rest, c = _without_sources(groups, space, start)
+    prior = _choose(rest, space, start)
+    found = evidence.solve(rest, space, prior)
+    c, missed = c + found.c, _missed(groups, found, unit)
     if not (missed and may_be_grid):
         for message in [*missed, *_undetermined(found, space)]:
             warnings.warn(message, RankWarning, stacklevel=4)
-    c = found.c.reshape(n_channels, -1).T if coupled else found.c
+    c = c.reshape(n_channels, -1).T if coupled else c
     wraps = np.flatnonzero(domain.periodic)
     one = Partition.regular(domain.shape, domain.shape, periodic=wraps)
     group = Group(model=model, regions=np.zeros(1, np.int64), coefficients=Full(c[None]))
@@ -233,6 +248,21 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, o.kind)
 
 
+def _without_sources(
+    groups: list[RowGroup], space: ProductPrior, start: Prior
+) -> tuple[list[RowGroup], Floats]:
+    """The rows less what the likeliest solution of laws with right-hand sides says; it.
+
+    What is left obeys laws without sources. These are no data: the evidence is that of the others,
+    given them, and would have no digits with large right-hand sides on both sides.
+    """
+    laws = [g for g in groups if g.is_law and g.is_exact]
+    if not any(g.y.any() for g in laws) or len(laws) == len(groups):
+        return groups, np.zeros(())
+    c = evidence.solve(laws, space, _choose(laws, space, start)).c
+    return [replace(g, y=0 * g.y if g in laws else g.y - g.A @ c) for g in groups], c
+
+
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     """The prior and the noise that the evidence chooses; rows that are kept have next to none."""
     exact = np.asarray([g.is_exact for g in groups])
@@ -253,9 +283,10 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         start._replace(
             power=p,
             scales=w * np.asarray(space.tied or np.ones(len(start.scales))),
-            levels=np.where(known, 1.0, np.where(fixed, least, t)),
+            levels=np.where(known, 1.0, np.where(exact, least, t)),
         )
-        for p in STARTS["power"] for w in STARTS["scale"] for t in STARTS["level"]
+        for p in STARTS["power"] for w in STARTS["scale"]
+        for t in STARTS["level"][: None if np.any(~known & ~exact) else 1]
     ]  # fmt: skip
     if search.known:
         starts = [p._replace(amplitude=start.amplitude * f) for p in starts for f in (0.3, 1.0)]
@@ -264,7 +295,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         # No noise, but detail that the lowest functions have not: all of them, fewer trials.
         tight = [_tight(g) if k else g for g, k in zip(groups, exact & ~law)]
         rough = [p._replace(scales=5 * p.scales, amplitude=start.amplitude) for p in starts[::3]]
-        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 40)
+        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 10)
     if law.any():  # how well all functions can keep an equation, not only the lowest
         every = Evidence(groups, space, list(fixed))
         tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
