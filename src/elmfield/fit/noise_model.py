@@ -124,6 +124,8 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     if present is not None:
         full = to_numpy(namespace(y).all(present, axis=-1)).reshape(-1)[index].all(axis=1)
         index = index[full] if full.any() or overlap == 1 else index
+    if not len(index):
+        return xp.zeros((0, y.shape[-1])), 1.0
     index = index[:: max(1, len(index) // LEARNING_BOXES)]
     modes = product_modes(box, (1.1,) * len(box))
     parts = [(np.arange(a.width), a.width) for a in modes.axes]

@@ -49,7 +49,7 @@ class Transformation:
 
     def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Coordinates of points; NaN for those that the other system cannot show."""
-        if _is_safe():
+        if is_safe():
             found = self._by_pyproj().transform(x, y)
         else:
             flat = self._by_rasterio(np.stack([np.ravel(x), np.ravel(y)]))
@@ -59,7 +59,7 @@ class Transformation:
 
     def bounds(self, *box: float) -> Bounds:
         """A box around what a box becomes."""
-        if _is_safe():
+        if is_safe():
             found: Bounds = self._by_pyproj().transform_bounds(*box, densify_pts=81)
         else:
             found = self._rasterio().transform_bounds(*self._systems(), *box, densify_pts=81)
@@ -90,7 +90,7 @@ class Transformation:
 
 def from_cf(attrs: Attrs) -> str | None:
     """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
-    if find_spec("pyproj") is None or not _is_safe():
+    if find_spec("pyproj") is None or not is_safe():
         return None
     return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
 
@@ -138,7 +138,7 @@ def as_wkt(crs: str) -> str:
     return str(_parse(crs).to_wkt())
 
 
-def _is_safe() -> bool:
+def is_safe() -> bool:
     """Whether pyproj may be used: not after ecCodes."""
     loaded: Any = sys.modules.get("pyproj", False)
     return "gribapi" not in sys.modules or loaded is None or bool(loaded and _works(loaded))
@@ -159,7 +159,7 @@ def _pyproj(crs: str) -> ModuleType:
 
 def _parse(crs: str) -> Any:
     """A system that PROJ knows; ValueError for others."""
-    library = _pyproj(crs) if _is_safe() else need("rasterio.crs", "geo", "reference systems")
+    library = _pyproj(crs) if is_safe() else need("rasterio.crs", "geo", "reference systems")
     try:
         return library.CRS.from_user_input(crs)
     except Exception as error:
