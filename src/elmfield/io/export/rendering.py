@@ -31,7 +31,7 @@ from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.face_means import METHOD, FaceField
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, even, reprojected
+from elmfield.io.export.map_targets import MapTarget, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded, step_of
@@ -171,11 +171,11 @@ class Rendering:
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: TargetGrid | Projected) -> Gridded:
+    def on_target(self, target: TargetGrid | MapTarget) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
         if isinstance(target, TargetGrid) and self.mean and isinstance(self.field, FaceField):
             target = even(self.field, target.axes, target.edges)
-        if isinstance(target, Projected):
+        if isinstance(target, MapTarget):
             found = self._on_map(target)
         else:
             dims = self.field.domain.dims
@@ -273,7 +273,7 @@ class Rendering:
         whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
         return field.model.channels_back(whole)
 
-    def _on_map(self, grid: Projected) -> Gridded:
+    def _on_map(self, grid: MapTarget) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes.
 
         Values have the field's other axes first, and channels last.
@@ -292,21 +292,18 @@ class Rendering:
                 found = self.field._query(self.quantity, points, "nan", self.missing)
                 parts.append(to_numpy(found))
             values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
-        labels = frame.labels if grid.is_even else reprojected(frame.labels, grid)
-        ends: tuple[str, ...] = grid.plane if grid.is_even else ("y", "x")
-        kept = dict(zip(ends, (grid.y, grid.x))) if grid.is_even or grid.crs else {}
-        if grid.faces is not None:
-            values, ends = np.squeeze(values, axis=len(others)), (grid.faces,)
+        if len(grid.dims) == 1:
+            values = np.squeeze(values, axis=len(others))
         return Gridded(
             # Channels lie before y and x, which end the dims.
             values=values if channel is None else np.moveaxis(values, -1, channel),
-            dims=(*others, *ends),
-            coords={**others, **kept},
+            dims=(*others, *grid.dims),
+            coords={**others, **grid.coords},
             channel_axis=channel,
-            labels=labels,
+            labels=frame.labels if grid.dims == grid.plane else reprojected(frame.labels, grid),
         )
 
-    def _means_on_map(self, grid: Projected, n_others: int) -> Array:
+    def _means_on_map(self, grid: MapTarget, n_others: int) -> Array:
         """Means over the cells of a map, the field's other axes first and channels last."""
         corners = grid.cells()
         seen = np.isfinite(corners).all(axis=(2, 3))
