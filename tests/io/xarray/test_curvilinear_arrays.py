@@ -198,6 +198,14 @@ def test_dask_arrays_are_lazy(ask):
     assert found.attrs == ask(da).attrs
 
 
+def test_an_encoder_knows_the_mesh():
+    da = array()
+    encode = ef.encoder(da)
+    close(encode(da + 1)(AT), wave(*AT.T) + 1, 1e-4)
+    with pytest.raises(ValueError, match="on the grid"):
+        encode(da.assign_coords(lat=da.lat + 1))
+
+
 def test_what_like_calls_its_dims():
     da, like = array(), array(12, 14)
     assert ef.regrid(xr.DataArray(
