@@ -20,7 +20,7 @@ from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.grids import along
-from elmfield.field.blend.means import averaged, over
+from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.dates import format_coordinate
 from elmfield.field.coordinates.labels import FileGrid, Labels, derivative_labels
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
@@ -224,54 +224,55 @@ class Rendering:
 
     def _means(self, target: TargetGrid, at: Sequence[Floats]) -> Array:
         """Means over the cells of a grid, by area on the sphere; NaN beyond the field."""
-        field = self.field
+        field, axes = self.field, self.field.domain.axes
         pair = field.labels.horizontal(field.domain.dims)
         weights = {} if pair is None else {pair[0]: cosine}
         gaps = shows_gaps(field.model, self.missing)
         edges: list[Floats | None] = []
-        inside: list[Array] = []
-        turned: list[int] = []
+        inside, turned = list[Array](), list[int]()
         part: Array = np.ones(())  # of each cell, what the domain has of it
-        for k, (axis, c) in enumerate(zip(field.domain.axes, at)):
-            share, (low, high) = np.ones(len(c)), sorted(ends := ends_of(field, k))
-            e: Floats | None = None
+        for k, (axis, c) in enumerate(zip(axes, at)):
+            share, e = np.ones(len(c)), None
             if axis.name in target.axes:
-                known = target.edges.get(axis.name)
-                if known is not None and axis.period is None:
-                    known = np.asarray(known, np.float64)
-                    share = np.abs(np.diff(np.clip(known, low, high)) / np.diff(known))
-                elif axis.period is None:  # cells whose middles lie in the field, as far as they do
-                    share = np.where((c >= low - 1e-9) & (c <= high + 1e-9), 1.0, 0.0)
-                if not share.any():
-                    about = field.labels.axis(axis.name)
-                    told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
-                    raise ValueError(
-                        "the target grid lies outside the field on axis {!r}, which covers {} to "
-                        "{}; got {} to {}.".format(axis.name, *told)
-                    )
-                first, last = np.flatnonzero(share)[[0, -1]]
-                around = cell_edges(c[first : last + 1]) if last > first else np.asarray(ends)
-                e = around if known is None else np.asarray(known)[first : last + 2]
-                e = e if axis.period is not None else np.clip(e, low, high)
+                share, e = self._inside(k, c, target.edges.get(axis.name))
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
                 e = field.model.coordinates.edges(k, e)
             edges.append(e)
             inside.append(share > 0)
             part = part[..., None] * share[share > 0]
-        x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
         else:
-            parts = over(field.model, edges, x, split=gaps, weights=weights)
-            found, covered = averaged(field.model, parts, gaps)
+            x = [axis.along(c) for axis, c in zip(axes, at)]
+            found, covered = means_over(field.model, edges, x, gaps, weights)
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
         covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
         is_known = part[..., None] * covered >= self.min_coverage - 1e-9
-        means = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
-        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
+        every = np.ones(means.shape[-1], bool)
+        whole[np.ix_(*inside, every)] = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
         return field.model.channels_back(whole)
+
+    def _inside(self, k: int, c: Floats, known: Floats | None) -> tuple[Floats, Floats]:
+        """What part of cells around coordinates lies on axis k; edges of those that do."""
+        axis, (low, high) = self.field.domain.axes[k], sorted(ends := ends_of(self.field, k))
+        share = np.ones(len(c))
+        if axis.period is None and known is not None:
+            share = np.abs(np.diff(np.clip(known, low, high)) / np.diff(known))
+        elif axis.period is None:  # cells whose middles lie in the field, as far as they do
+            share = np.where((c >= low - 1e-9) & (c <= high + 1e-9), 1.0, 0.0)
+        if not share.any():
+            about = self.field.labels.axis(axis.name)
+            told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
+            raise ValueError(
+                "the target grid lies outside the field on axis {!r}, which covers {} to {}; got "
+                "{} to {}.".format(axis.name, *told)
+            )
+        first, last = np.flatnonzero(share)[[0, -1]]
+        around = cell_edges(c[first : last + 1]) if last > first else np.asarray(ends)
+        e = around if known is None else known[first : last + 2]
+        return share, e if axis.period is not None else np.clip(e, low, high)
 
     def _on_map(self, grid: MapTarget) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes.
