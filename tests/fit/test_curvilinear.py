@@ -202,6 +202,32 @@ def test_rows_of_a_swath_may_overlap():
     assert np.nanpercentile(np.abs(found - wave(*at.T)), 99) < 1e-2 * np.ptp(values)
 
 
+@pytest.mark.parametrize("kind", ["rotated", "overlapping", "periodic", "polar", "four samples"])
+def test_many_places_are_found_where_few_are(kind):
+    j, i = np.indices((40, 50))
+    lat, lon = {
+        "rotated": lambda: rotated(40, 50),
+        "overlapping": lambda: (0.2 * (j - 2.4 * (j // 10)) + 0.02 * i, 0.2 * i - 0.03 * j),
+        "periodic": lambda: (4.0 * j - 80 + 3 * np.sin(i * 2 * np.pi / 50), 7.2 * i - 200),
+        "polar": lambda: (
+            90 - np.hypot(j - 18, i - 27.4),
+            np.degrees(np.arctan2(j - 18, i - 27.4)),
+        ),
+        "four samples": lambda: (j[:2, :2] + 0.1 * i[:2, :2], 1.2 * i[:2, :2]),
+    }[kind]()
+    field = ef.fit(lat, periodic=1 if kind == "periodic" else ())
+    rng = np.random.default_rng(0)
+    at = rng.uniform(
+        [lat.min() - 1, lon.min() - 1], [min(lat.max() + 1, 90), lon.max() + 1], (22_000, 2)
+    )
+    few = slice(0, 700)
+    alone, on_mesh = ef.curvilinear(field, lat, lon).locate(at[few])
+    found, every = ef.curvilinear(field, lat, lon).locate(at)
+    assert (every[few] == on_mesh).all()
+    assert 0.2 < on_mesh.mean() < 1
+    close(found[few][on_mesh], alone[on_mesh], 1e-8)
+
+
 def test_the_next_array_finds_its_mesh():
     lat, lon = rotated()
     mesh = ef.curvilinear(ef.fit(wave(lat, lon)), lat, lon)

@@ -3,6 +3,7 @@
 Names, attributes and degrees enter. What is fitted on a sphere it does not know.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,23 +16,27 @@ EARTH = 6.371e6
 NORTH = ("degrees_north", "degree_north", "degrees_n", "degree_n", "degreen", "degreesn")
 EAST = ("degrees_east", "degree_east", "degrees_e", "degree_e", "degreee", "degreese")
 
+LATITUDE = r"(nav_|[xtuv])?lat(itude)?s?(_(rho|u|v|psi))?|gphi[tuvf]"
+LONGITUDE = r"(nav_|[xtuv])?long?(itude)?s?(_(rho|u|v|psi))?|glam[tuvf]"
+"""What models call them: also WRF (XLAT), POP (TLAT), ROMS (lat_rho), NEMO (gphit)."""
+
 
 def is_latitude(name: str, attrs: Mapping[str, object]) -> bool:
     """Whether an axis is a latitude, by its name or by what it says about itself."""
-    return (
-        str(attrs.get("units", "")).lower() in NORTH
-        or attrs.get("standard_name") == "latitude"
-        or name.lower() in ("latitude", "lat", "lats", "latitudes", "nav_lat")
-    )
+    return _is_one(name, attrs, NORTH, "latitude", LATITUDE)
 
 
 def is_longitude(name: str, attrs: Mapping[str, object]) -> bool:
     """Whether an axis is a longitude."""
-    return (
-        str(attrs.get("units", "")).lower() in EAST
-        or attrs.get("standard_name") == "longitude"
-        or name.lower() in ("longitude", "lon", "lons", "longitudes", "long", "nav_lon")
-    )
+    return _is_one(name, attrs, EAST, "longitude", LONGITUDE)
+
+
+def _is_one(
+    name: str, attrs: Mapping[str, object], units: Sequence[str], standard: str, names: str
+) -> bool:
+    by_units = str(attrs.get("units", "")).lower() in units
+    is_called = re.fullmatch(names, name, re.IGNORECASE) is not None
+    return by_units or attrs.get("standard_name") == standard or is_called
 
 
 def horizontal(

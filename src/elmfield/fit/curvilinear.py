@@ -15,17 +15,18 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.cache import Recent
 from elmfield._array.checks import by_name, numbers
+from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
 from elmfield.domain import Axis, Domain
-from elmfield.domain.sphere import EARTH, polygon_areas, unit_vectors, widest_gap
+from elmfield.domain.sphere import EARTH, cosine, polygon_areas, unit_vectors, widest_gap
 from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
-from elmfield.field.blend.points import Function
 from elmfield.field.coordinates.labels import AxisLabels
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.coordinates.units import multiply_units
 from elmfield.field.field import Coords
 from elmfield.field.point_values import Missing, query
+from elmfield.field.tables.polynomials import Polynomials, exponents
 from elmfield.fit.encoder import encoder
 from elmfield.fit.polygon_means import PolygonMeans, polygon_means, spline_encoder
 
@@ -41,6 +42,13 @@ TABLE_TOLERANCE, TABLE_MIN_POINTS = 1e-10, 20_000
 OTHER_STARTS = 6
 """Further samples from which places are looked for, where the nearest one leads nowhere."""
 
+STARTS_PER_SAMPLE, START_CELLS = 0.5, 0.1
+"""Cells of the table of starts, and how far its polynomials may be from its nodes: where rows
+overlap, and at seams and folds, places are looked for from the nearest sample."""
+
+BLOCK_POINTS = 1 << 14
+"""Points whose places are found together: what they need stays in a processor's cache."""
+
 FOLD_ROWS, FOLD_COSINE = 6, 0.9
 """Rows beyond a fold that the fit sees; how straight rows go on there, in the middle of all."""
 
@@ -50,6 +58,41 @@ cells may have none: some meshes repeat rows."""
 
 KEPT = 3
 """Meshes that are kept for the next array, and sets of places that are kept with each."""
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Numbers of samples as cubic polynomials of the coordinates, on cells of these.
+
+    Parameters
+    ----------
+    low, step : arrays, shape (2,)
+        Where the cells begin, and how wide they are.
+    turn : float
+        Degrees after which the second coordinate repeats, or infinity.
+    polynomials : Polynomials
+        NaN where samples next to each other are rows apart, and off the mesh.
+    """
+
+    low: Floats
+    step: Floats
+    turn: float
+    polynomials: Polynomials
+
+    def cells(self, given: Floats) -> Floats:
+        """Places (n, 2) in numbers of cells."""
+        x = given - self.low
+        if np.isfinite(self.turn):
+            x[:, 1] %= self.turn
+        x /= self.step
+        return x
+
+    def __call__(self, given: Floats) -> Floats:
+        """Numbers of samples (n, 2) near places (n, 2); NaN where that is not known."""
+        x = self.cells(given)
+        i = np.stack([v for (v,) in self.polynomials.by_channel(x, [(0, 0)])], axis=-1)
+        i[((x < 0) | (x > self.polynomials.counts)).any(axis=1)] = np.nan
+        return i
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,51 +124,83 @@ class Mesh:
         return i.reshape(given.shape), found.reshape(given.shape[:-1])
 
     def _search(self, given: Floats) -> tuple[Floats, Bools]:
-        at = given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
-        good = np.flatnonzero(np.isfinite(at).all(axis=1))
-        i, off = np.zeros((len(at), 2)), np.full(len(at), np.inf)
-        away, near = self.tree.query(at[good], eps=1.0)
-        i[good], off[good] = self._newton(at[good], self._samples[near])
+        i, off = np.zeros((len(given), 2)), np.full(len(given), np.inf)
+        good = np.flatnonzero(np.isfinite(given).all(axis=1))
+        is_many = len(good) > max(TABLE_MIN_POINTS, len(self._samples))
+        if is_many and (starts := self._starts) is not None:
+            by = starts.polynomials.by_cell(starts.cells(given.take(good, axis=0)))
+            order = good if by is None else good.take(by)
+
+            def work(span: tuple[int, int]) -> None:
+                some = order[slice(*span)]
+                own = given.take(some, axis=0)
+                i[some], off[some] = self._newton(self._vectors(own), starts(own))
+
+            spread(work, runs(len(order), BLOCK_POINTS))
+            good = good[off[good] > FOUND_CELLS]
+        at = self._vectors(given[good])
+        away, near = self.tree.query(at, eps=1.0)
+        i[good], off[good] = self._newton(at, self._samples[near])
         # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
         lost = np.flatnonzero(off[good] > FOUND_CELLS)
-        wide, others = self.tree.query(self.tree.data[near[lost]], k=OTHER_STARTS + 1)
+        wide, others = self._around(self.tree.data[near[lost]])
         close = away[lost] <= 2 * wide[:, -1]
-        lost, others = good[lost[close]], others[close]
-        for k in range(1, OTHER_STARTS + 1):
+        lost, others = lost[close], others[close]
+        for k in range(1, wide.shape[1]):
             if len(lost):
                 j, left = self._newton(at[lost], self._samples[others[:, k]])
-                better = left < off[lost]
-                i[lost[better]], off[lost[better]] = j[better], left[better]
-                still = off[lost] > FOUND_CELLS
+                better = left < off[good[lost]]
+                i[good[lost[better]]], off[good[lost[better]]] = j[better], left[better]
+                still = off[good[lost]] > FOUND_CELLS
                 lost, others = lost[still], others[still]
         return i, off <= FOUND_CELLS
 
+    def _around(self, at: Floats, eps: float = 0.0) -> tuple[Floats, Integers]:
+        """Distances (n, k) and numbers of the samples nearest to vectors."""
+        most = min(OTHER_STARTS + 1, self.tree.n)
+        away, near = self.tree.query(at, k=np.arange(1, most + 1), eps=eps)
+        return away, near
+
+    def _vectors(self, given: Floats) -> Floats:
+        """Unit vectors (n, 3) of places on the sphere; y and x of a map themselves."""
+        return given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
+
     def _newton(self, at: Floats, start: Floats) -> tuple[Floats, Floats]:
         """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
-        i, off, model = start.copy(), np.full(len(at), np.inf), self.places.model
-        shape, wraps = self.places.shape, np.asarray(self.places.domain.periodic)
-        low, high = self.places.domain.low, self.places.domain.high
-        scale, todo = np.asarray(model.scale), np.arange(len(at))
-        is_many = len(at) > max(TABLE_MIN_POINTS, len(self._samples))
-        table = self._table if is_many or "_table" in vars(self) else None
-        for _ in range(MOST_STEPS if len(at) else 0):
+        i, off = start.copy(), np.full(len(at), np.inf)
+        n, wraps = self.places.shape, self.places.domain.periodic
+        todo: Any = np.flatnonzero(np.isfinite(start[:, 0]))
+        for _ in range(MOST_STEPS if len(todo) else 0):
             x = i[todo]
-            function: Function = model.function_for(len(x)) if table is None else table
-            P, Jy, Jx = function.partials(x, [(0, 0), (1, 0), (0, 1)])  # (n, C) each
-            lacks, Jy, Jx = at[todo] - model.finish(P, True), Jy * scale, Jx * scale
-            a, b, c, y, x_ = (np.einsum("nk,nk->n", *both) for both in (
-                (Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks)))  # fmt: skip
-            step = (
-                np.stack([c * y - b * x_, a * x_ - b * y], -1) / (a * c - b * b + 1e-300)[:, None]
+            P, Jy, Jx = self._partials(x)
+            lacks = [v - p for v, p in zip(at[todo].T, P)]
+            a, b, c, y, x_ = (
+                sum(u * v for u, v in zip(*both))
+                for both in ((Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks))
             )
-            moved = x + np.clip(step, -2, 2)
-            turned = (moved + 0.5) % shape - 0.5
-            i[todo] = np.where(wraps, turned, np.clip(moved, low, high))
-            off[todo] = np.abs(step).max(axis=1)
+            by = 1 / (a * c - b * b + 1e-300)
+            step = (c * y - b * x_) * by, (a * x_ - b * y) * by
+            for k, own in enumerate(step):
+                moved = x[:, k] + np.clip(own, -2, 2)
+                if wraps[k]:
+                    moved = (moved + 0.5) % n[k] - 0.5
+                else:
+                    moved = np.clip(moved, self.places.domain.low[k], self.places.domain.high[k])
+                i[todo, k] = moved
+            off[todo] = np.maximum(*map(np.abs, step))
             todo = todo[off[todo] > FOUND_CELLS]
             if not len(todo):
                 break
         return i, off
+
+    def _partials(self, x: Floats) -> Any:
+        """Vectors and their slopes along rows and columns, each by component."""
+        orders: list[tuple[int, ...]] = [(0, 0), (1, 0), (0, 1)]
+        if (table := vars(self).get("_table")) is not None:
+            return zip(*table.by_channel(x, orders))
+        model = self.places.model
+        P, *J = model.function_for(len(x)).partials(x, orders)
+        return model.finish(P, True).T, *((v * np.asarray(model.scale)).T for v in J)
 
     @cached_property
     def _samples(self) -> Floats:
@@ -133,12 +208,51 @@ class Mesh:
         return np.argwhere(np.isfinite(self.given).all(axis=-1)).astype(np.float64)
 
     @cached_property
-    def _table(self) -> Function | None:
+    def _table(self) -> Polynomials | None:
         """The places at lookup speed, where that fits in memory."""
         try:
-            return self.places.tabulate(TABLE_TOLERANCE, 0).polynomials
+            own = self.places.tabulate(TABLE_TOLERANCE, 0).polynomials
         except MemoryError:
             return None
+        offset, scale = (np.asarray(v) for v in (self.places.model.offset, self.places.model.scale))
+        c = own.coefficients * scale[:, None, None]
+        c[:, 0] += offset[:, None]
+        return replace(own, coefficients=c)
+
+    @cached_property
+    def _starts(self) -> Starts | None:
+        """Where Newton's steps begin for many points; None where no table fits in memory."""
+        if self._table is None:
+            return None
+        flat = self.given[np.isfinite(self.given).all(axis=-1)]
+        low, size, turn = flat.min(axis=0), np.ptp(flat, axis=0), np.inf
+        wide = size.copy()
+        if self.radius is not None:
+            low[1], gap = widest_gap(flat[:, 1])
+            size[1], turn = 360 - gap, 360.0
+            wide[:] = size[0], size[1] * cosine(flat[:, 0].mean())
+        counts = np.ceil(wide * np.sqrt(STARTS_PER_SAMPLE * len(flat) / wide.prod())).astype(int)
+        step = size / counts
+        nodes = np.moveaxis(np.indices(counts + 3), 0, -1).reshape(-1, 2) - 1.0
+        at = self._vectors(low + nodes * step)
+        own = self._samples[self._around(at, 1.0)[1]]
+        i, off = self._newton(at, own[:, 0])
+        far = np.abs(own - own[:, :1]).max(axis=2).argmax(axis=1)
+        other, _ = self._newton(at, own[np.arange(len(at)), far])
+        i[(off > FOUND_CELLS) | (np.abs(i - other) > START_CELLS).any(axis=1)] = np.nan
+        windows = np.lib.stride_tricks.sliding_window_view(
+            i.reshape(*counts + 3, 2), (4, 4), (0, 1)
+        )
+        windows = windows.reshape(-1, 2, 16)
+        t = np.arange(-3, 5, 2)  # nodes of a window; its cell, in the middle, is from -1 to 1
+        V = np.stack([np.outer(t**p, t**q).ravel() for p, q in exponents(2, 3)], axis=-1)
+        c = windows @ np.linalg.pinv(V).T
+        c[~(np.abs(c @ V.T - windows).max(axis=(1, 2)) < START_CELLS)] = np.nan
+        polynomials = Polynomials(
+            low=(0.0, 0.0), per_unit=(1, 1), counts=tuple(counts.tolist()), degree=3,
+            coefficients=np.ascontiguousarray(c.transpose(1, 2, 0)),
+        )  # fmt: skip
+        return Starts(low, step, turn, polynomials)
 
 
 _meshes = Recent[Any, Mesh]()

@@ -140,6 +140,8 @@ class Encoder:
         self._cut = partition and replace(partition, spacings=domain.spacings)
         self.read: Callable[[Array], Array] | None = None
         """How labelled arrays become an array and what is known of it; None takes the numbers."""
+        self.place: Callable[[Field, Any], Field] = lambda field, given: field
+        """What is made of a field with what is known of its array: one on a mesh."""
         self._models: dict[tuple[object, ...], Basis | DenseWeights | WaveModel] = {}
         # Choices that depend on the samples are made once, by the first array.
         fixed = settings.is_resolved and not any(domain.spacings)
@@ -174,10 +176,10 @@ class Encoder:
         With ``missing="nan"`` gaps stay gaps: they are filled only as the fit needs it, which is
         several times faster.
         """
-        about: Labels | None = None
+        given: Any = None
         if is_labelled(values) and self.read is not None:
             given = self.read(values)
-            values, about, missing = given.values, given.labels, missing or given.labels.missing
+            values, missing = given.values, missing or given.labels.missing
         elif is_labelled(values):
             values = self._unlabelled(values)
         missing = "fill" if missing is None else missing
@@ -186,9 +188,10 @@ class Encoder:
         k, centred = self.channel_axis, self.settings.centred
         samples = read(values, mask, shape=self.shape, channel_axis=k, centred=centred)
         model = self._fit(samples, k, reporter(progress), missing)
-        if about is not None:
-            model = replace(model, labels=about.of_field(model.labels))
-        return Field(model)
+        if given is None:
+            return Field(model)
+        labels = given.labels.of_field(model.labels)
+        return self.place(Field(replace(model, labels=labels)), given)
 
     def _fit(
         self, samples: Samples, channel_axis: int | None, progress: Progress, missing: str = "fill"

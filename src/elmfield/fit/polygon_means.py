@@ -22,7 +22,7 @@ from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
-from elmfield.field.blend.means import averaged, over
+from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.fit.encoder import Encoder
@@ -358,27 +358,21 @@ def _cells(
 
     C counts the samples of other axes, and channels.
     """
-    gaps, edges, borders = shows_gaps(of.model, missing), list[Floats | None](), []
-    own = own_samples(of.domain)
-    for k, axis in enumerate(of.domain.axes):
-        if k not in plane:
-            edges.append(None)
-            continue
-        e = np.clip(np.append(own[k], own[k][-1] + 1) - 0.5, of.domain.low[k], of.domain.high[k])
-        c = axis.from_index(e)
+    gaps, own, borders = shows_gaps(of.model, missing), own_samples(of.domain), []
+    edges: list[Floats | None] = [None] * len(own)
+    for k in plane:
+        axis, i = of.domain.axes[k], np.append(own[k], own[k][-1] + 1) - 0.5
+        edges[k] = i = np.clip(i, of.domain.low[k], of.domain.high[k])
+        c = axis.from_index(i)
         if is_sphere and k == plane[0]:
             c = np.clip(c, -90, 90)
-            e = axis.along(c)
-        edges.append(e)
+            edges[k] = axis.along(c)
         borders.append(c)
     weights = {plane[0]: cosine} if is_sphere else {}
-    x = [o.astype(float) for o in own]
-    found, covered = averaged(of.model, over(of.model, edges, x, split=gaps, weights=weights), gaps)
+    found, part = means_over(of.model, edges, [o.astype(float) for o in own], gaps, weights)
     values = np.moveaxis(np.asarray(to_numpy(found), np.float64), plane, (0, 1))
-    share = np.ones(values.shape) if covered is None else np.moveaxis(covered, plane, (0, 1))
-    share = np.broadcast_to(share, values.shape)
-    flat = [v.reshape(*v.shape[:2], -1) for v in (values, share)]
-    borders = borders if plane[0] < plane[1] else borders[::-1]
+    share = 1.0 if part is None else np.moveaxis(part, plane, (0, 1))
+    flat = [v.reshape(*v.shape[:2], -1) for v in (values, np.broadcast_to(share, values.shape))]
     for j, c in enumerate(borders):  # ascending, as integrals go
         if c[0] > c[-1]:
             flat = [np.flip(v, axis=j) for v in flat]

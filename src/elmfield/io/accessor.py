@@ -112,8 +112,13 @@ class ElmAccessor:
             texts = whole[[n for n, da in whole.data_vars.items() if da.dtype.kind not in "biuf"]]
             texts = texts.interp({k: v for k, v in at.items() if k in texts.dims})
             return _by_variable(whole, at, one, other=lambda da: texts.get(da.name))
-        if whole.chunks is None or quantity != "value" or not set(at) & set(map(str, whole.dims)):
+        if whole.chunks is None or not at:
             return self._field(method).interp(at, kwargs=kwargs, **told)
+        if quantity != "value" or not set(at) & set(map(str, whole.dims)):
+            on_mesh = bool(set(at) & set(_places_of(whole)))
+            changed = {*at, *(d for v in at.values() for d in getattr(v, "dims", ()))}
+            changed |= set(whole.dims[-2:] if on_mesh else whole.dims)  # derivatives are by all
+            return _by_blocks(whole, changed & set(whole.dims), lambda da: of(da, at))
         places = {k: as_variable(k, v).compute() for k, v in at.items()}
         places = {k: v.astype("M8[ns]") if v.dtype.kind in "US" else v for k, v in places.items()}
 
@@ -151,7 +156,7 @@ class ElmAccessor:
         def of(da: xr.DataArray) -> Any:
             return da.elm.regrid(like, **options)
 
-        if plane and is_array and whole.chunks is not None and set(dims) - changed:
+        if plane and is_array and whole.chunks is not None:
             return _by_blocks(whole, changed, of)
         if plane and not is_array and face_mesh_of(whole) is None and _has_several(whole):
             return _by_variable(whole, plane, of, all)
@@ -180,8 +185,8 @@ class ElmAccessor:
 
         if isinstance(whole, xr.Dataset) and _has_several(whole):
             return _by_variable(whole, both, of)
-        is_part = bool(both) and set(both) < set(map(str, whole.dims))
-        if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_part:
+        is_known = bool(both) and set(both) <= set(map(str, whole.dims))
+        if isinstance(whole, xr.DataArray) and whole.chunks is not None and is_known:
             return _by_blocks(whole, both, of)
         field = self._field()
         names, coordinates = field.domain.dims, field.model.coordinates
@@ -237,20 +242,20 @@ def _by_blocks(
 ) -> xr.DataArray:
     """What is made of a Dask array, block by block along the dims that do not change.
 
-    Without `dims` and coords of the result, from what is made of one sample along these.
+    Without `dims` and coords of the result, from what is made of one zero along these.
     """
     lazy: Any = import_module("dask.array")
-    others = [d for d in da.dims if d not in along]
+    others, attrs = [d for d in da.dims if d not in along], da.attrs
     if dims is None:
-        one = make(da.isel({d: slice(0, 1) for d in others}).compute())
-        dims = {d: da.sizes[d] if d in others else one.sizes[d] for d in one.dims}
+        one = make(xr.zeros_like(da.isel({d: slice(0, 1) for d in others})).compute())
+        dims, attrs = {d: (da if d in others else one).sizes[d] for d in one.dims}, one.attrs
         kept = {k: c for k, c in da.coords.items() if set(c.dims) <= set(others)}
         coords = kept | {k: c for k, c in one.coords.items() if not set(c.dims) & set(others)}
     whole = da.chunk(dict.fromkeys(along, -1))
     numbers = {NUMBER.format(d): (d, np.arange(da.sizes[d])) for d in others}
     sizes = [whole.chunksizes[d] if d in others else (n,) for d, n in dims.items()]
     empty = lazy.zeros(tuple(dims.values()), np.result_type(da.dtype, np.float32), chunks=sizes)
-    found = xr.DataArray(empty, coords, list(dims), da.name, da.attrs)
+    found = xr.DataArray(empty, coords, list(dims), da.name, attrs)
 
     def block(part: xr.DataArray) -> xr.DataArray:
         part.encoding = dict(da.encoding)

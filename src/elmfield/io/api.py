@@ -20,7 +20,7 @@ from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.curvilinear import curvilinear, fold_of
+from elmfield.fit.curvilinear import Fold, curvilinear, fold_of
 from elmfield.fit.face_means import FaceField
 from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
@@ -175,9 +175,8 @@ def fit(
             "memory; fit(..., out='name.elm.zarr') works on it block by block.",
             stacklevel=2,
         )
-    places, fold = tuple(given.places), None
-    is_map = not places or given.labels.horizontal(places) is None
-    if not is_map and given.dims[-1] in given.periods and mask is None:
+    fold = None
+    if not given.is_map and given.dims[-1] in given.periods and mask is None:
         fold = fold_of(*given.places.values())
     if fold is not None:
         whole = fold.beyond(np.asarray(given.values), *given.array_axes[-2:])
@@ -191,12 +190,17 @@ def fit(
         field = encode(array, mask=mask, missing=way, progress=tell)
     about, k = given.labels.of_field(field.labels), field.model.channel_axis
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
+    return _on_mesh(made, given, fold)
+
+
+def _on_mesh(made: Field, given: Gridded, fold: Fold | None = None) -> Field:
+    """The field on the mesh where samples lie on one."""
     if not given.places:
         return made
     (a, b), (y, x) = given.places, given.places.values()
     made = made if fold is None else fold.crop(made, len(y))
-    on_mesh = curvilinear(made, y, x, is_map=is_map, fold=fold, corners=given.corners)
-    return replace(on_mesh, names=(a, b))
+    how: Any = {"is_map": given.is_map, "fold": fold, "corners": given.corners}
+    return replace(curvilinear(made, y, x, **how), names=(a, b))
 
 
 def _fit_mesh(
@@ -269,7 +273,7 @@ def encoder(
             )
         return given
 
-    encode.read = read
+    encode.read, encode.place = read, _on_mesh
     return encode
 
 

@@ -105,6 +105,11 @@ class Gridded:
         return self.coords.get(name, np.empty(0))
 
     @property
+    def is_map(self) -> bool:
+        """Whether there are no `places` in latitude and longitude."""
+        return not self.places or self.labels.horizontal(tuple(self.places)) is None
+
+    @property
     def corners(self) -> Floats | None:
         """Corners (ny, nx, v, 2) of the cells of `places`, where both are known."""
         known = [self.bounds[n] for n in self.places if n in self.bounds]
@@ -147,6 +152,10 @@ class Gridded:
     def is_on_grid_of(self, other: "Gridded") -> bool:
         """Whether samples of both lie at the same places."""
         same = self.values.shape == other.values.shape and self.dims == other.dims
+        same &= all(
+            np.array_equal(self.places.get(n, 0), c, equal_nan=True)
+            for n, c in other.places.items()
+        )
         for name in self.dims if same else ():
             a, b = (g.coords.get(name) for g in (self, other))
             same &= self.labels.axis(name).epoch == other.labels.axis(name).epoch

@@ -186,7 +186,7 @@ def test_what_proj_says_is_said(monkeypatch):
             def from_user_input(crs):
                 raise RuntimeError(f"Invalid projection: {crs}: (no database context specified)")
 
-    monkeypatch.setattr(map_targets, "_is_safe", lambda: True)
+    monkeypatch.setattr(map_targets, "is_safe", lambda: True)
     monkeypatch.setattr(map_targets, "_pyproj", lambda crs: Broken)
     message = "no reference system can be looked up: PROJ says .*no database .*import pyproj"
     with pytest.raises(ValueError, match=message):
@@ -207,7 +207,7 @@ def test_pyproj_is_asked_where_it_can_answer(modules, safe, monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    assert map_targets._is_safe() is safe
+    assert map_targets.is_safe() is safe
 
 
 def test_a_missing_package_is_named(field, monkeypatch):

@@ -165,3 +165,71 @@ def test_corners_of_cells_come_along(form):
     assert np.abs(means - ds.t.values[3:9, 3:12]).max() < 1e-3
     with pytest.raises(ValueError, match="must be the corners of its cells"):
         ef.fit(ds.assign(lat_vertices=("j", np.zeros(12)), lon_vertices=("j", np.zeros(12))))
+
+
+@pytest.mark.parametrize("names", [("lat_rho", "lon_rho"), ("XLAT", "XLONG"), ("TLAT", "TLONG"),
+                                   ("gphit", "glamt"), ("nav_lat", "nav_lon")])  # fmt: skip
+def test_models_names_are_known(names):
+    da = array().rename(dict(zip(("lat", "lon"), names)))
+    for name in names:
+        da[name].attrs = {}
+    close(ef.fit(da).interp(dict(zip(names, AT[0]))), wave(*AT[0]), 1e-4)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda da: da.elm.interp(lat=xr.DataArray(AT[:, 0], dims="n"),
+                                 lon=xr.DataArray(AT[:, 1], dims="n")),
+        lambda da: da.elm.interp(lat=[47.0, 48.0], lon=[178.0], quantity="gradient"),
+        lambda da: da.elm.regrid(step=1.0),
+        lambda da: da.isel(time=0).elm.regrid(step=1.0),
+    ],
+)  # fmt: skip
+def test_dask_arrays_are_lazy(ask):
+    pytest.importorskip("dask")
+    da, seen = array(times=3), []
+    chunked = da.chunk({"time": 1})
+    blocks = chunked.data.map_blocks(lambda b: seen.append(b) or b, meta=chunked.data._meta)
+    found = ask(chunked.copy(data=blocks))
+    assert not seen
+    assert found.chunks is not None
+    xr.testing.assert_allclose(found, ask(da))
+    assert found.attrs == ask(da).attrs
+
+
+def test_an_encoder_knows_the_mesh():
+    da = array()
+    encode = ef.encoder(da)
+    close(encode(da + 1)(AT), wave(*AT.T) + 1, 1e-4)
+    with pytest.raises(ValueError, match="on the grid"):
+        encode(da.assign_coords(lat=da.lat + 1))
+
+
+def test_what_like_calls_its_dims():
+    da, like = array(), array(12, 14)
+    assert ef.regrid(xr.DataArray(
+        np.zeros((90, 180)), {"lat": np.arange(-89.0, 90, 2), "lon": np.arange(0, 360, 2.0)},
+        ["lat", "lon"]), like).dims == ("eta", "xi")  # fmt: skip
+    cells = {"lat": ("cell", like.lat.values.ravel()), "lon": ("cell", like.lon.values.ravel())}
+    found = ef.regrid(da, xr.Dataset(coords=cells))
+    close(found, ef.regrid(da, like).values.ravel(), 1e-12)
+    assert found.dims == ("cell",)
+    with pytest.raises(ValueError, match="need their corners"):
+        ef.regrid(da, xr.Dataset(coords=cells), mean=True)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_maps_go_to_degrees(flat):
+    pytest.importorskip("pyproj")
+    lat, lon = np.arange(40, 60.0), np.arange(0, 20.0)
+    values = wave(lat[:, None], lon)
+    degrees = xr.DataArray(values, {"lat": lat, "lon": lon}, ["lat", "lon"])
+    back = ef.regrid(ef.regrid(degrees, crs="EPSG:3035", step=50_000), degrees)
+    if not flat:
+        y, x = (xr.DataArray(c, dims=("eta", "xi")) for c in np.meshgrid(lat, lon, indexing="ij"))
+        of = ef.regrid(degrees, crs="EPSG:3035", step=50_000)
+        back = ef.regrid(of, xr.Dataset(coords={"lat": y, "lon": x}))
+    assert back.dims == (("lat", "lon") if flat else ("eta", "xi"))
+    inner = (slice(3, -3), slice(3, -3))
+    close(back.values[inner], values[inner], 1e-3)

@@ -5,7 +5,7 @@ from, and how close they are to anything, is the business of `tables`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import product as cartesian
@@ -141,28 +141,34 @@ class Polynomials:
 
     def _many(self, x: Floats, orders: list[Order]) -> list[Floats]:
         n, C, dtype = len(x), self.n_channels, self.coefficients.dtype
-        order = self._by_cell(x)
+        order = self.by_cell(x)
         out = [np.empty((n, C), dtype) for _ in orders]
 
         def work(span: tuple[int, int]) -> None:
             i, j = span
             at: Any = slice(i, j) if order is None else order[i:j]
-            cell, s = self._cells(x[at] if order is None else x.take(at, axis=0))
-            s = [c.astype(dtype, copy=False) for c in s]
-            for c in range(C):
-                rows = self.coefficients[c]
-                # "clip" looks no cell up twice: they are inside already.
-                term = partial(lambda rows, i: rows[i].take(cell, mode="clip"), rows)
-                found = horner(term, s, orders, self.degree, step_in_place)
-                for a, values, into in zip(orders, found, out):
-                    if any(a):
-                        values *= self.stretch(a, cell)
+            found = self.by_channel(x[at] if order is None else x.take(at, axis=0), orders)
+            for c, channel in enumerate(found):
+                for values, into in zip(channel, out):
                     into[:, c][at] = values
 
         spread(work, runs(n, BLOCK_POINTS))
         return out
 
-    def _by_cell(self, x: Floats) -> Integers | None:
+    def by_channel(self, x: Floats, orders: list[Order]) -> Iterator[list[Floats]]:
+        """Mixed derivatives (n,) of each channel in turn, of a block of points (n, d)."""
+        cell, s = self._cells(x)
+        s = [c.astype(self.coefficients.dtype, copy=False) for c in s]
+        for rows in self.coefficients:
+            # "clip" looks no cell up twice: they are inside already.
+            term = partial(lambda rows, i: rows[i].take(cell, mode="clip"), rows)
+            found = horner(term, s, orders, self.degree, step_in_place)
+            for a, values in zip(orders, found):
+                if any(a):
+                    values *= self.stretch(a, cell)
+            yield found
+
+    def by_cell(self, x: Floats) -> Integers | None:
         """An order in which neighbours follow each other; None if they do already."""
         total = math.prod(self.counts)
         shift = max(0, int(total - 1).bit_length() - 16)

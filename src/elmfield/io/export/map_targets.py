@@ -7,7 +7,7 @@ its own within, and is asked instead.
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -49,7 +49,7 @@ class Transformation:
 
     def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Coordinates of points; NaN for those that the other system cannot show."""
-        if _is_safe():
+        if is_safe():
             found = self._by_pyproj().transform(x, y)
         else:
             flat = self._by_rasterio(np.stack([np.ravel(x), np.ravel(y)]))
@@ -59,7 +59,7 @@ class Transformation:
 
     def bounds(self, *box: float) -> Bounds:
         """A box around what a box becomes."""
-        if _is_safe():
+        if is_safe():
             found: Bounds = self._by_pyproj().transform_bounds(*box, densify_pts=81)
         else:
             found = self._rasterio().transform_bounds(*self._systems(), *box, densify_pts=81)
@@ -90,7 +90,7 @@ class Transformation:
 
 def from_cf(attrs: Attrs) -> str | None:
     """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
-    if find_spec("pyproj") is None or not _is_safe():
+    if find_spec("pyproj") is None or not is_safe():
         return None
     return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
 
@@ -128,6 +128,11 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     return None
 
 
+def _turned(longitude: Floats, crs: str) -> Floats:
+    """Differences of longitudes, without whole turns; others as they are."""
+    return longitude - 360 * np.round(longitude / 360) if _parse(crs).is_geographic else longitude
+
+
 def same_system(one: str, other: str) -> bool:
     """Whether two systems are one."""
     return bool(_parse(one) == _parse(other))
@@ -138,7 +143,7 @@ def as_wkt(crs: str) -> str:
     return str(_parse(crs).to_wkt())
 
 
-def _is_safe() -> bool:
+def is_safe() -> bool:
     """Whether pyproj may be used: not after ecCodes."""
     loaded: Any = sys.modules.get("pyproj", False)
     return "gribapi" not in sys.modules or loaded is None or bool(loaded and _works(loaded))
@@ -159,7 +164,7 @@ def _pyproj(crs: str) -> ModuleType:
 
 def _parse(crs: str) -> Any:
     """A system that PROJ knows; ValueError for others."""
-    library = _pyproj(crs) if _is_safe() else need("rasterio.crs", "geo", "reference systems")
+    library = _pyproj(crs) if is_safe() else need("rasterio.crs", "geo", "reference systems")
     try:
         return library.CRS.from_user_input(crs)
     except Exception as error:
@@ -180,67 +185,34 @@ SIDE_PIECES = 4
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Projected:
-    """A grid of another reference system, or a curvilinear one.
+class MapTarget:
+    """Places of two dims, or cells of one, that are no grid of the field's own axes.
 
     Parameters
     ----------
-    crs : str or None
-        The system, as well-known text; None for places that `points` alone say.
-    plane : tuple of str
+    plane : pair of str
         The field's two axes.
-    y, x : arrays
-        Coordinates of rows and columns, evenly spaced.
-    points : array, shape (len(y), len(x), 2)
-        The same places on the field's two axes.
+    points : array, shape (n_y, n_x, 2)
+        The places on these.
     cells : callable
-        Gives the corners of the cells around them, (len(y), len(x), v, 2).
-    faces : str or None
-        The dim of an unstructured mesh, whose faces are the only row.
-    is_even : bool
-        Whether y and x are coordinates on the field's own two axes.
+        Gives the corners of the cells around them, (n_y, n_x, v, 2).
+    dims : tuple of str
+        Of the values: two, or the one of unstructured cells, which are the only row.
+    coords : mapping of str to array
+        Along these, where they have coordinates.
+    axes : mapping of str to AxisLabels
+        What is known about them.
+    crs : str or None
+        Their reference system, as well-known text, where it is not the field's.
     """
 
-    crs: str | None
     plane: tuple[str, str]
-    y: Floats
-    x: Floats
     points: Floats = field(repr=False)
     cells: Callable[[], Floats] = field(repr=False)
-    faces: str | None = None
-    is_even: bool = False
-
-
-def curvilinear(
-    of: Field,
-    given: Mapping[str, Floats],
-    corners: Mapping[str, Floats],
-    faces: str | None = None,
-) -> Projected:
-    """Places that coordinates of two dims say, on the two axes of a map; corners of their cells."""
-    a, b = (of.domain.dims[k] for k in map_plane(of))
-    if set(given) != {a, b} or given[a].shape != given[b].shape or given[a].ndim != 2:
-        raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")
-    points = np.stack([given[a], given[b]], axis=-1).astype(np.float64)
-    turn = of.domain.axes[map_plane(of)[1]].period
-    y, x = (np.arange(n, dtype=np.float64) for n in points.shape[:2])
-    cells = partial(cells_around, points, turn)
-    if set(corners) == {a, b}:
-        cells = partial(np.stack, [corners[a], corners[b]], axis=-1)
-    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells, faces=faces)
-
-
-def even(of: Field, axes: Mapping[str, Floats], edges: Mapping[str, Floats]) -> Projected:
-    """Places at coordinates on the last two axes, as a map; their samples where there are none."""
-    a, b = of.domain.dims[-2:]
-    own = {axis.name: axis.coords for axis in of.domain.axes}
-    y, x = (np.asarray(axes.get(name, own[name]), np.float64) for name in (a, b))
-    rows, columns = (np.asarray(edges.get(n, cell_edges(c))) for n, c in ((a, y), (b, x)))
-    if of.labels.horizontal((a, b)) is not None:
-        rows = np.clip(rows, -90, 90)
-    points = np.stack(np.meshgrid(y, x, indexing="ij"), axis=-1)
-    cells = partial(projected_cells, rows, columns, lambda *xy: xy)
-    return Projected(crs=None, plane=(a, b), y=y, x=x, points=points, cells=cells, is_even=True)
+    dims: tuple[str, ...]
+    coords: Mapping[str, Floats] = field(default_factory=dict)
+    axes: Mapping[str, AxisLabels] = field(default_factory=dict)
+    crs: str | None = None
 
 
 def own_crs(of: Field) -> str:
@@ -264,42 +236,69 @@ def map_plane(of: Field) -> tuple[int, int]:
     return dims.index(found[0]), dims.index(found[1])
 
 
-def projected(of: Field, crs: str, y: Floats, x: Floats) -> Projected:
-    """Points of a grid in another system."""
-    y, x = np.asarray(y, float), np.asarray(x, float)
-    X, Y = np.meshgrid(x, y)
-    back = Transformation(crs, own_crs(of))
-    u, v = back(X, Y)
-    again = Transformation(own_crs(of), crs)(u, v)  # beside the Earth places come back elsewhere
-    off = np.hypot(again[0] - X, again[1] - Y)
-    near = 1e-3 * max(float(np.ptp(c)) / max(1, len(c) - 1) for c in (x, y)) + 1e-9
-    u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
-    a, b = (of.domain.dims[k] for k in map_plane(of))
-    points = np.stack([v, u], axis=-1)
-    cells = partial(projected_cells, cell_edges(y), cell_edges(x), back)
-    return Projected(crs=as_wkt(crs), plane=(a, b), y=y, x=x, points=points, cells=cells)
+def map_target(
+    of: Field, y: Floats, x: Floats, *, crs: str | None = None, dims: Sequence[str] = ("y", "x"),
+    edges: Sequence[Floats | None] = (None, None), axes: Mapping[str, AxisLabels] | None = None,
+) -> MapTarget:  # fmt: skip
+    """Places at y and x, along two axes or each of two dims, in the field's system or another.
+
+    `edges` are borders of cells along the axes, or corners (n_y, n_x, v) of cells.
+    """
+    (j, k), back = map_plane(of), None if crs is None else Transformation(crs, own_crs(of))
+    plane = of.domain.dims[j], of.domain.dims[k]
+    y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
+    is_grid = y.ndim == 1
+    X, Y = np.meshgrid(x, y) if is_grid else (x, y)
+    u, v = X, Y
+    if crs is not None and back is not None:
+        u, v = back(X, Y)
+        again = Transformation(own_crs(of), crs)(
+            u, v
+        )  # beside the Earth places come back elsewhere
+        off = np.hypot(_turned(again[0] - X, crs), again[1] - Y)
+        near = 1e-3 * max(float(np.ptp(c)) / max(1, max(c.shape) - 1) for c in (x, y)) + 1e-9
+        u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
+    if is_grid:
+        rows, columns = (cell_edges(c) if e is None else e for c, e in zip((y, x), edges))
+        cells = partial(projected_cells, rows, columns, back or (lambda *xy: xy))
+    else:
+        turn = of.domain.axes[k].period if crs is None else None
+        cells = partial(_corners, Y, X, edges, turn, back, is_row=len(dims) == 1)
+    return MapTarget(
+        plane=plane, points=np.stack([v, u], axis=-1), cells=cells, dims=tuple(dims),
+        coords=dict(zip(dims, (y, x))) if is_grid else {}, axes=axes or {},
+        crs=None if crs is None or not is_grid else as_wkt(crs),
+    )  # fmt: skip
 
 
-def reprojected(labels: Labels, grid: Projected) -> Labels:
+def even(of: Field, given: Mapping[str, Floats], edges: Mapping[str, Floats]) -> MapTarget:
+    """Places at coordinates on the axes of a map; their samples where there are none."""
+    plane = [of.domain.axes[k] for k in map_plane(of)]
+    y, x = (given.get(axis.name, axis.from_index(np.arange(float(axis.size)))) for axis in plane)
+    rows, columns = (edges.get(a.name, cell_edges(c)) for a, c in zip(plane, (y, x)))
+    if of.labels.horizontal([a.name for a in plane]) is not None:
+        rows = np.clip(rows, -90, 90)
+    return map_target(of, y, x, dims=[a.name for a in plane], edges=(rows, columns))
+
+
+def reprojected(labels: Labels, grid: MapTarget) -> Labels:
     """Labels of a map in another system, as GeoTIFF and CF have them."""
-    axes = {k: v for k, v in labels.axes.items() if k not in grid.plane}
-    for name in ("y", "x"):
-        told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
-        axes[name] = AxisLabels(attrs=told)
+    axes = {k: v for k, v in labels.axes.items() if k not in grid.plane} | dict(grid.axes)
     coords = labels.coords_off(grid.plane)
-    points, dims = grid.points, ["y", "x"]
-    if grid.faces is not None:
-        points, dims = points[0], [grid.faces]
     for k, name in enumerate(grid.plane):
-        if name not in ("y", "x"):
+        if name not in (*grid.dims, "y", "x"):
+            values = grid.points[0, :, k] if len(grid.dims) == 1 else grid.points[..., k]
             about = labels.axis(name).attrs
-            coords[name] = CoordinateLabels(dims=dims, values=points[..., k], attrs=about)
+            coords[name] = CoordinateLabels(dims=list(grid.dims), values=values, attrs=about)
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
+    for name in {"y", "x"} & set(grid.dims) - set(grid.axes):
+        told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
+        axes[name] = AxisLabels(attrs=told)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
     attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
     labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
-    return replace(labels, crs=grid.crs, transform=transform_of(grid.y, grid.x))
+    return replace(labels, crs=grid.crs, transform=transform_of(*grid.coords.values()))
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -330,3 +329,20 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     corners = (p[:-1, :-1] + p[1:, :-1] + p[:-1, 1:] + p[1:, 1:]) / 4
     around = corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]
     return np.stack(around, axis=2)
+
+
+def _corners(
+    y: Floats, x: Floats, edges: Sequence[Floats | None], turn: float | None,
+    back: Transformation | None, *, is_row: bool,
+) -> Floats:  # fmt: skip
+    """Corners of cells: those that are known, or midway to neighbours; in the field's system."""
+    known = [e for e in edges if e is not None]
+    if len(known) < 2 and is_row:
+        raise ValueError(
+            "means over cells of one dim need their corners: `bounds` of both coordinates."
+        )
+    if len(known) < 2:
+        known = list(np.moveaxis(cells_around(np.stack([y, x], axis=-1), turn), -1, 0))
+    if back is not None:
+        known = list(back(*known[::-1]))[::-1]
+    return np.stack(known, axis=-1)

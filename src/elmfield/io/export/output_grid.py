@@ -11,7 +11,7 @@ import numpy as np
 from elmfield._array.checks import at_most_one, choice, is_path, per_axis, positive, sizes_of
 from elmfield._array.typing import Array, Coordinate, Floats
 from elmfield.domain.axis import cell_borders
-from elmfield.domain.sphere import is_latitude, is_longitude
+from elmfield.domain.sphere import horizontal, is_latitude, is_longitude
 from elmfield.field import Field
 from elmfield.field.adapters.affine import affine_of, checked_affine
 from elmfield.field.coordinates.labels import AxisLabels, Labels
@@ -133,7 +133,7 @@ class OutputGrid:
             affine = LPS_TO_RAS @ affine
         return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])
 
-    def target(self, of: Field) -> "TargetGrid | maps.Projected | None":
+    def target(self, of: Field) -> "TargetGrid | maps.MapTarget | None":
         """Coordinates on the field's axes, or points in another system; None at other samples."""
         if not self.is_target:
             return None
@@ -231,15 +231,15 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
 
 @dataclass(frozen=True, eq=False)
 class GridCoordinates:
-    """Coordinates by dim, what is known about them, and borders of cells where they are known.
+    """Coordinates by name, what is known about them, and borders of cells where they are known.
 
-    Of an unstructured mesh coordinates are those of one row of `faces`, the name of their dim.
+    Those that are no axis lie on `dims`: two, or the one of unstructured cells, in a single row.
     """
 
     coords: Mapping[str, Array]
     labels: Labels = field(default_factory=Labels)
     edges: Mapping[str, Floats] = field(default_factory=dict)
-    faces: str | None = None
+    dims: Sequence[str] = ("y", "x")
 
 
 def coordinates_of(like: Array) -> GridCoordinates:
@@ -255,7 +255,9 @@ def coordinates_of(like: Array) -> GridCoordinates:
     like = read(like) if is_path(like) else from_image(like)
     if isinstance(like, Curvilinear):
         places = np.moveaxis(like.mesh.given, -1, 0)
-        return GridCoordinates(dict(zip(like.names, places)), like.frame.labels)
+        return GridCoordinates(
+            dict(zip(like.names, places)), like.frame.labels, dims=like.domain.dims[-2:]
+        )
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
         cells = {a.name: a.borders for a in like.domain.axes if a.borders is not None}
@@ -277,15 +279,24 @@ def _of_dataset(like: Array) -> GridCoordinates:
     if (mesh := face_mesh_of(like)) is not None:
         at, cells = (dict(zip(mesh.names, np.moveaxis(c[None], -1, 0))) for c in
                      (mesh.middles, mesh.corners))  # fmt: skip
-        return GridCoordinates(at, edges=cells, faces=mesh.dims["face"])
+        return GridCoordinates(at, edges=cells, dims=(mesh.dims["face"],))
     bounds, named = bounds_of(like)
     numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
-    placed = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
-    found = {n: c for n, c in placed.items() if n not in named}
+    flat = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
+    found = {n: c for n, c in flat.items() if n not in named}
+    axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in numeric.items()}
+    row = {n: c for n, c in numeric.items() if c.ndim == 1 and n not in {*found, *named}}
+    pair = map_axes(list(row), {n: c.attrs for n, c in row.items()})
+    dims = next((c.dims for c in found.values() if c.ndim == 2), ("y", "x"))
+    if pair is not None and row[pair[0]].dims == row[pair[1]].dims:  # unstructured cells
+        found |= {n: row[n].expand_dims("row") for n in pair}
+        bounds, dims = (
+            {n: b[None] if n in pair else b for n, b in bounds.items()},
+            row[pair[0]].dims,
+        )
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
-    axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in found.items()}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
-    return GridCoordinates(at, Labels(axes=axes, crs=crs_of(like)), edges)
+    return GridCoordinates(at, Labels(axes=axes, crs=crs_of(like)), edges, tuple(map(str, dims)))
 
 
 def _cells_of(c: Array, given: Array) -> Floats:
@@ -295,20 +306,30 @@ def _cells_of(c: Array, given: Array) -> Floats:
     return corners_of(str(c.name), c.shape, given)
 
 
-def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | maps.Projected:
+def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | maps.MapTarget:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs or asked
     if asked is not None and crs is not None and not maps.same_system(asked, crs):
         raise ValueError(f"`like` says its own reference system, {crs[:40]!r}; leave `crs` out.")
-    pair = map_axes(list(given.coords), {n: given.labels.axis(n).attrs for n in given.coords})
+    about = {n: given.labels.axis(n).attrs for n in given.coords}
+    lines = [n for n, c in given.coords.items() if c.ndim == 1]
+    pair = (map_axes(lines, about) if crs is not None else None) or map_axes(list(about), about)
     mine = of.labels.horizontal(own)
+    is_earth = pair is not None and horizontal(pair, about) is not None
+    is_flat = pair is not None and given.coords[pair[0]].ndim == 1
+    if is_earth and not (is_flat and (crs or mine)):  # whatever the system of others may be
+        crs = None if of.labels.crs is None else maps.EARTH
     names = {name: name for name in given.coords if name in own}
     for k, is_one in zip(mine or (), (is_latitude, is_longitude)):
-        alike = [n for n in given.coords if is_one(n, given.labels.axis(n).attrs)]
+        alike = [n for n in given.coords if is_one(n, about[n])]
         names |= {n: own[k] for n in alike if len(alike) == 1}
-    if crs is not None and pair is not None and all(given.coords[n].ndim == 1 for n in pair):
+    if crs is not None and pair is not None and (is_earth or is_flat):
         if not maps.same_system(crs, maps.own_crs(of)):
-            return maps.projected(of, crs, *(given.coords[n] for n in pair))
+            axes = given.labels.axes if is_flat else {}
+            return maps.map_target(
+                of, *(given.coords[n] for n in pair), crs=crs, dims=pair if is_flat else given.dims,
+                edges=[given.edges.get(n) for n in pair], axes=axes,
+            )  # fmt: skip
         names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
         raise ValueError(
@@ -317,9 +338,13 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | 
         )
     flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
     edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
-    if any(c.ndim == 2 for c in flat.values()):
-        return maps.curvilinear(of, flat, edges, given.faces)
-    return TargetGrid(axes=flat, edges=edges)
+    if not any(c.ndim == 2 for c in flat.values()):
+        return TargetGrid(axes=flat, edges=edges)
+    a, b = (own[k] for k in maps.map_plane(of))
+    if set(flat) != {a, b} or flat[a].shape != flat[b].shape or flat[a].ndim != 2:
+        raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")
+    sides = [edges.get(n) for n in (a, b)]
+    return maps.map_target(of, flat[a], flat[b], dims=given.dims, edges=sides)
 
 
 # --- other projections ----------------------------------------------------------------------------
@@ -327,7 +352,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | 
 
 def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
-) -> maps.Projected:
+) -> maps.MapTarget:
     """An even grid over the field's domain in another system."""
     there = maps.Transformation(maps.own_crs(of), crs)
     (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
@@ -337,7 +362,10 @@ def _projected_grid(
         box = there.bounds(x0, y0, x1, y1)
     west, south, east, north = box
     if not np.isfinite(box).all():
-        raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
+        how = "" if maps.is_safe() else ", or import pyproj before ecCodes: it knows the map's area"
+        raise ValueError(
+            f"{crs} cannot show all of the field. Crop it first: field.crop(...){how}."
+        )
     wide, high = east - west, north - south
     if grid is not None:
         ny, nx = _counts(grid, 2)
@@ -351,4 +379,4 @@ def _projected_grid(
         ny, nx = max(1, round(high / h)), max(1, round(wide / h))
     y = north - (np.arange(ny) + 0.5) * (north - south) / ny
     x = west + (np.arange(nx) + 0.5) * (east - west) / nx
-    return maps.projected(of, crs, y, x)
+    return maps.map_target(of, y, x, crs=crs)

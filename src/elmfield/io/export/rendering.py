@@ -20,7 +20,7 @@ from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.grids import along
-from elmfield.field.blend.means import averaged, over
+from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import is_ordered, own_samples
@@ -31,7 +31,7 @@ from elmfield.field.uncertainty.posterior import std_of_means
 from elmfield.fit.curvilinear import Curvilinear
 from elmfield.fit.face_means import METHOD, FaceField
 from elmfield.fit.polygon_means import polygon_means
-from elmfield.io.export.map_targets import Projected, even, reprojected
+from elmfield.io.export.map_targets import MapTarget, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
 from elmfield.io.gridded import Gridded, step_of
@@ -171,11 +171,11 @@ class Rendering:
 
     # --- other coordinates, other systems ------------------------------------------------------
 
-    def on_target(self, target: TargetGrid | Projected) -> Gridded:
+    def on_target(self, target: TargetGrid | MapTarget) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
         if isinstance(target, TargetGrid) and self.mean and isinstance(self.field, FaceField):
             target = even(self.field, target.axes, target.edges)
-        if isinstance(target, Projected):
+        if isinstance(target, MapTarget):
             found = self._on_map(target)
         else:
             dims = self.field.domain.dims
@@ -224,58 +224,59 @@ class Rendering:
 
     def _means(self, target: TargetGrid, at: Sequence[Floats]) -> Array:
         """Means over the cells of a grid, by area on the sphere; NaN beyond the field."""
-        field = self.field
+        field, axes = self.field, self.field.domain.axes
         pair = field.labels.horizontal(field.domain.dims)
         weights = {} if pair is None else {pair[0]: cosine}
         gaps = shows_gaps(field.model, self.missing)
         edges: list[Floats | None] = []
-        inside: list[Array] = []
-        turned: list[int] = []
+        inside, turned = list[Array](), list[int]()
         part: Array = np.ones(())  # of each cell, what the domain has of it
-        for k, (axis, c) in enumerate(zip(field.domain.axes, at)):
-            share, (low, high) = np.ones(len(c)), sorted(ends := ends_of(field, k))
-            e: Floats | None = None
+        for k, (axis, c) in enumerate(zip(axes, at)):
+            share, e = np.ones(len(c)), None
             if axis.name in target.axes:
-                known = target.edges.get(axis.name)
-                if known is not None and axis.period is None:
-                    known = np.asarray(known, np.float64)
-                    share = np.abs(np.diff(np.clip(known, low, high)) / np.diff(known))
-                elif axis.period is None:  # cells whose middles lie in the field, as far as they do
-                    share = np.where((c >= low - 1e-9) & (c <= high + 1e-9), 1.0, 0.0)
-                if not share.any():
-                    about = field.labels.axis(axis.name)
-                    told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
-                    raise ValueError(
-                        "the target grid lies outside the field on axis {!r}, which covers {} to "
-                        "{}; got {} to {}.".format(axis.name, *told)
-                    )
-                first, last = np.flatnonzero(share)[[0, -1]]
-                around = cell_edges(c[first : last + 1]) if last > first else np.asarray(ends)
-                e = around if known is None else np.asarray(known)[first : last + 2]
-                e = e if axis.period is not None else np.clip(e, low, high)
+                share, e = self._inside(k, c, target.edges.get(axis.name))
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
                 e = field.model.coordinates.edges(k, e)
             edges.append(e)
             inside.append(share > 0)
             part = part[..., None] * share[share > 0]
-        x = [axis.along(c) for axis, c in zip(field.domain.axes, at)]
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
         else:
-            parts = over(field.model, edges, x, split=gaps, weights=weights)
-            found, covered = averaged(field.model, parts, gaps)
+            x = [axis.along(c) for axis, c in zip(axes, at)]
+            found, covered = means_over(field.model, edges, x, gaps, weights)
         means = np.asarray(to_numpy(found))
         if self.quantity != "std":  # of complex values it is real
             means = means.astype(str(field.dtype).rsplit(".", 1)[-1])
         covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
         is_known = part[..., None] * covered >= self.min_coverage - 1e-9
-        means = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
-        whole[np.ix_(*inside, np.ones(means.shape[-1], bool))] = means
+        every = np.ones(means.shape[-1], bool)
+        whole[np.ix_(*inside, every)] = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
         return field.model.channels_back(whole)
 
-    def _on_map(self, grid: Projected) -> Gridded:
+    def _inside(self, k: int, c: Floats, known: Floats | None) -> tuple[Floats, Floats]:
+        """What part of cells around coordinates lies on axis k; edges of those that do."""
+        axis, (low, high) = self.field.domain.axes[k], sorted(ends := ends_of(self.field, k))
+        share = np.ones(len(c))
+        if axis.period is None and known is not None:
+            share = np.abs(np.diff(np.clip(known, low, high)) / np.diff(known))
+        elif axis.period is None:  # cells whose middles lie in the field, as far as they do
+            share = np.where((c >= low - 1e-9) & (c <= high + 1e-9), 1.0, 0.0)
+        if not share.any():
+            about = self.field.labels.axis(axis.name)
+            told = (format_coordinate(v, about) for v in (low, high, c.min(), c.max()))
+            raise ValueError(
+                "the target grid lies outside the field on axis {!r}, which covers {} to {}; got "
+                "{} to {}.".format(axis.name, *told)
+            )
+        first, last = np.flatnonzero(share)[[0, -1]]
+        around = cell_edges(c[first : last + 1]) if last > first else np.asarray(ends)
+        e = around if known is None else known[first : last + 2]
+        return share, e if axis.period is not None else np.clip(e, low, high)
+
+    def _on_map(self, grid: MapTarget) -> Gridded:
         """The quantity at points of another system: y and x in place of the field's two axes.
 
         Values have the field's other axes first, and channels last.
@@ -294,21 +295,18 @@ class Rendering:
                 found = self.field._query(self.quantity, points, "nan", self.missing)
                 parts.append(to_numpy(found))
             values = np.stack(parts).reshape(*map(len, others.values()), *parts[0].shape)
-        labels = frame.labels if grid.is_even else reprojected(frame.labels, grid)
-        ends: tuple[str, ...] = grid.plane if grid.is_even else ("y", "x")
-        kept = dict(zip(ends, (grid.y, grid.x))) if grid.is_even or grid.crs else {}
-        if grid.faces is not None:
-            values, ends = np.squeeze(values, axis=len(others)), (grid.faces,)
+        if len(grid.dims) == 1:
+            values = np.squeeze(values, axis=len(others))
         return Gridded(
             # Channels lie before y and x, which end the dims.
             values=values if channel is None else np.moveaxis(values, -1, channel),
-            dims=(*others, *ends),
-            coords={**others, **kept},
+            dims=(*others, *grid.dims),
+            coords={**others, **grid.coords},
             channel_axis=channel,
-            labels=labels,
+            labels=frame.labels if grid.dims == grid.plane else reprojected(frame.labels, grid),
         )
 
-    def _means_on_map(self, grid: Projected, n_others: int) -> Array:
+    def _means_on_map(self, grid: MapTarget, n_others: int) -> Array:
         """Means over the cells of a map, the field's other axes first and channels last."""
         corners = grid.cells()
         seen = np.isfinite(corners).all(axis=(2, 3))

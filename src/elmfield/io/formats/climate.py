@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,8 @@ def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
     kind = format_of(path).name
+    if find_spec("eccodes") is not None and find_spec("pyproj") is not None:
+        import_module("pyproj")  # after ecCodes it would find no database
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
