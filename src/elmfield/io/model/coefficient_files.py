@@ -5,7 +5,7 @@ own. What a writer says about both is in the first half; how a reader finds them
 checked, and reads them when they are first used, in the second.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from elmfield.io.model.recipes import DescribedModel, read_models
 from elmfield.io.store.blocks import ArrayReader, Blocks, write_array
 from elmfield.io.store.stores import Store
 from elmfield.local.bases import DenseWeights, Polyharmonic
-from elmfield.local.model import Basis, LocalModel
+from elmfield.local.model import Basis
 from elmfield.partition import Partition
 
 BATCH_NUMBERS = 1 << 22
@@ -224,6 +224,8 @@ class Shelf:
     ----------
     values : Blocks
         The coefficients of all regions, in file order.
+    order : integer array, shape (N,)
+        That order: region numbers.
     dtype : NumPy dtype
         In which they are handed out.
     starts, counts : integer arrays, shape (N,)
@@ -233,6 +235,7 @@ class Shelf:
     """
 
     values: Blocks
+    order: Integers
     dtype: Any
     starts: Integers
     counts: Integers
@@ -343,9 +346,7 @@ def read_coefficients(
     if any(model.recipe["kind"] == "weights" for model in models):
         nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
     elif any(model.basis is None for model in models):
-        has_noise = meta.evidence is not None and meta.evidence.left is True
-        each = [model.model for model in models]
-        nodes = _read_nodes(arrays, part, which, shelf, each, has_noise)
+        nodes = _read_nodes(arrays, meta, shelf, which, models)
     groups = []
     for g, model in enumerate(models):
         regions = np.flatnonzero(which == g)
@@ -387,20 +388,15 @@ def _read_shelf(
     why = f"{meta.n_coefficients} coefficients, but its regions need {n}"
     arrays.require(n == meta.n_coefficients, why)
     values = arrays.open("coefficients", n, meta.dtype)
-    return Shelf(values, dtype, run_starts(counts, order), counts, index), rankings
+    return Shelf(values, order, dtype, run_starts(counts, order), counts, index), rankings
 
 
 def _read_nodes(
-    arrays: ArrayReader,
-    part: Partition,
-    which: Integers,
-    shelf: Shelf,
-    models: Sequence[LocalModel],
-    has_noise: bool,
+    arrays: ArrayReader, meta: Metadata, shelf: Shelf, which: Integers, models: list[DescribedModel]
 ) -> list[Nodes | Draws | None]:
     """Return the places of the kernels of each group; all groups have kernels."""
-    d, order, index = len(part.shape), file_order(part), shelf.index
-    kernels = [model for model in models if isinstance(model, Polyharmonic)]
+    d, index = models[0].n_axes, shelf.index
+    kernels = [m.model for m in models if isinstance(m.model, Polyharmonic)]
     fits = len(kernels) == len(models) and all(model.n_axes == d for model in kernels)
     arrays.require(fits and index is not None, "its kernels")
     kept = np.zeros((len(which), 1), np.int64) if index is None else index.kept
@@ -411,9 +407,11 @@ def _read_nodes(
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")
-    noise = np.asarray(arrays.read("left", len(positions), "float32")) if has_noise else None
+    noise = None
+    if meta.evidence is not None and meta.evidence.left:
+        noise = np.asarray(arrays.read("left", len(positions), "float32"))
     arrays.require(noise is None or bool((noise > 0).all()), "the noise of samples is no number")
-    starts, found = run_starts(counts, order), []
+    starts, found = run_starts(counts, shelf.order), []
     for g, model in enumerate(kernels):
         own = np.flatnonzero(which == g)
         runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])

@@ -8,7 +8,7 @@ What comes back is the lazily read field of the file: bit for bit what a fit in 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -39,7 +39,7 @@ from elmfield.io.stream import workers
 from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Engine, Spool
+from elmfield.io.stream.workers import HERE, Engine, Spool
 from elmfield.partition import Partition
 from elmfield.samples import EXACT_WHOLE, Slab, Sliced, fills_whole, source_of, with_nan
 from elmfield.settings import Settings
@@ -109,7 +109,7 @@ def fit_to(
         n = workers.n_dask_workers()
         engine = Engine(n_workers=n, array=lambda slab: values[slabs.with_channels(slab)])
     about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
-    stream = Stream(slabs=slabs, engine=engine or Engine(), progress=progress, **about)
+    stream = Stream(slabs=slabs, engine=engine or HERE, progress=progress, **about)
     with work:
         stream, survey = stream.survey(work)
         return stream.write(survey, work)
@@ -139,7 +139,7 @@ class Stream:
     encode: Encoder
     labels: Labels
     progress: Progress
-    engine: Engine = Engine()
+    engine: Engine = HERE
     missing: str = "fill"
 
     @property
@@ -183,7 +183,7 @@ class Stream:
         stream = replace(self, slabs=slabs)
         if survey.n_missing and self.engine.array is not None:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
-            stream = replace(stream, engine=Engine())
+            stream = replace(stream, engine=HERE)
         effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
             field=field,

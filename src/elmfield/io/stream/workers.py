@@ -86,6 +86,10 @@ class Engine:
             yield from dask.compute(*(delayed(task, s, v) for s, v in zip(some, given)))
 
 
+HERE = Engine()
+"""This process."""
+
+
 def run_alone(task: Task[R], slab: Slab, values: Array | None) -> R:
     """Run a task with one thread of BLAS: workers share the processors among themselves."""
     with small_products():
