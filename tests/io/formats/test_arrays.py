@@ -24,6 +24,12 @@ def test_numpy_archives_bring_their_coordinates(tmp_path):
         read(tmp_path / "z.npz", variable="c")
 
 
+def test_lines_that_turn_back_are_no_coordinates(tmp_path):
+    turns = np.array([0, 5, 3, 9, 7], np.uint8)  # whose differences, as such, are all above 0
+    np.savez(tmp_path / "x.npz", u=RNG.random((5, 7)), y=turns, x=np.arange(7) + 1.0)
+    assert not read(tmp_path / "x.npz").coords
+
+
 def test_pickled_arrays_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.asarray([{}], object), allow_pickle=True)
     with pytest.raises(ValueError, match="pickled objects, which are never loaded"):

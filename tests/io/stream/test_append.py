@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield._array.running import capacity
 from elmfield.field.grid_values import coarse_means
 from elmfield.io.store.stores import FolderStore
 from elmfield.io.stream import append, work_folder
@@ -99,6 +100,20 @@ def test_other_axes_channels_and_dtypes(dtype, tmp_path):
     ef.fit(values, ef.smooth(order=2), channel_axis=1, out=path)
     field = ef.append(path, values[..., :5], axis=2)
     close(field.samples(), np.concatenate([values, values[..., :5]], axis=-1), 1e-3)
+
+
+def test_a_memory_limit_around_it_holds(tmp_path, monkeypatch):
+    path, seen, whole = tmp_path / "a.elm.zarr", [], append.JoinedSource.read
+    ef.save(ef.fit(np.zeros((20, 30)), ef.smooth(order=2)), path)
+
+    def read(joined, slab=()):
+        seen.append(capacity(np.empty(0)))
+        return whole(joined, slab)
+
+    monkeypatch.setattr(append.JoinedSource, "read", read)
+    with ef.memory_limit(1 << 20):
+        ef.append(path, np.zeros((3, 30)))
+    assert set(seen) == {1 << 17}
 
 
 def test_dates_go_on(tmp_path):

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from itertools import product as cartesian
 from itertools import zip_longest
@@ -68,12 +70,13 @@ class Engine:
         elif (load := getattr(task, "load", None)) is None:
             yield from map(task, slabs)
         else:
+            read = partial(copy_context().run, load)  # within the caller's memory limit
             with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
-                ahead = [reader.submit(load, slab) for slab in slabs[:1]]
+                ahead = [reader.submit(read, slab) for slab in slabs[:1]]
                 for slab, following in zip_longest(slabs, slabs[1:]):
                     values = ahead.pop().result()
                     if following is not None:
-                        ahead.append(reader.submit(load, following))
+                        ahead.append(reader.submit(read, following))
                     yield task(slab, values)
 
     def _spread(self, task: Task[R], slabs: Sequence[Slab], step: int) -> Iterator[R]:
