@@ -31,17 +31,12 @@ BY_CODECS = {
 }  # fmt: skip
 """Which of imagecodecs' readers takes a kind of file."""
 
-SAVED: dict[str, tuple[str, dict[str, Any]]] = {
-    ".jpg": ("JPEG", {"quality": 95}),
-    ".jpeg": ("JPEG", {"quality": 95}),
-    ".webp": ("WEBP", {"lossless": True, "exact": True, "quality": 100}),
-    ".avif": ("AVIF", {"quality": 95, "subsampling": "4:4:4"}),
-    ".bmp": ("BMP", {}),
-    ".gif": ("GIF", {}),
-    ".ppm": ("PPM", {}),
-    ".pgm": ("PPM", {}),
+SAVED: dict[str, dict[str, Any]] = {
+    **dict.fromkeys((".jpg", ".jpeg"), {"quality": 95}),
+    ".webp": {"lossless": True, "exact": True, "quality": 100},
+    ".avif": {"quality": 95, "subsampling": "4:4:4"},
 }
-"""How Pillow calls a kind of file, and what it is asked for."""
+"""What Pillow is asked for where a kind of file has EXIF and a profile."""
 
 OPAQUE = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 """Kinds that have no transparency."""
@@ -175,11 +170,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(data)
     else:
         pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
-        kind, options = SAVED[suffix]
-        if kind in ("JPEG", "WEBP", "AVIF"):
-            options = {**options, "icc_profile": icc}
-            options["exif"] = b"" if exif is None else headers.MARK + exif
-        pillow.fromarray(_to_pillow(values, suffix)).save(path, format=kind, **options)
+        options = dict(SAVED.get(suffix, {}))
+        if options:
+            options |= {"icc_profile": icc, "exif": b"" if exif is None else headers.MARK + exif}
+        pillow.fromarray(_to_pillow(values, suffix)).save(path, **options)
 
 
 def _to_pillow(values: Array, suffix: str) -> Array:
