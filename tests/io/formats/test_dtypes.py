@@ -53,3 +53,18 @@ def test_numbers_of_every_dtype_come_back_or_are_refused(suffix, tmp_path, rng):
             back = back / 2.0**15
         lost = 2.0**-14 if suffix == ".flac" else 1e-6
         assert np.abs(back - values.astype(complex)).max() <= lost * most, dtype
+
+
+@pytest.mark.parametrize(
+    ("suffix", "few"),
+    [(".tif", "two axes or more"), (".mha", "two to four"), (".nrrd", "two to four")],
+)
+def test_arrays_of_any_number_of_axes_come_back_or_are_refused(suffix, few, tmp_path, rng):
+    pytest.importorskip(NEEDS[suffix])
+    path = tmp_path / f"x{suffix}"
+    for shape in ((5, 1), (2, 3, 4), (2, 1, 4, 5), (2, 3, 4, 5)):
+        values = rng.integers(0, 255, shape, dtype=np.uint8)
+        write(values, path)
+        assert np.array_equal(read(path).values, values)
+    with pytest.raises(ValueError, match=few):
+        write(np.arange(7), path)

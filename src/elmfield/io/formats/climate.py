@@ -131,8 +131,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     if samples.values.dtype.kind == "c":
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
-    if (kind := STORED_AS.get(samples.values.dtype.name)) is not None:
-        ds, encoding = ds.astype(kind), {k: v for k, v in encoding.items() if k != "dtype"}
+    if (stored := STORED_AS.get(samples.values.dtype.name)) is not None:
+        ds, encoding = ds.astype(stored), {k: v for k, v in encoding.items() if k != "dtype"}
     if samples.values.ndim:
         encoding |= {"zlib": True, "complevel": 4}
     engine = "netcdf4" if find_spec("netCDF4") else "h5netcdf"

@@ -105,8 +105,9 @@ def _looks_like_labels(values: Array) -> bool:
     some = values[:: max(1, len(values) // 8)]  # most others are told by these
     if any(len(np.unique(v)) > MAX_CLASSES for v in (some, values)):
         return False
-    same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in range(3))
-    return bool(min(same) > LABELS_MIN_ALIKE)
+    long = [k for k in range(3) if values.shape[k] > 1]
+    same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in long)
+    return bool(min(same, default=0) > LABELS_MIN_ALIKE)
 
 
 def _from_nifti(image: Any, values: Array) -> Gridded:
@@ -162,6 +163,8 @@ def _to_simpleitk(samples: Gridded) -> Any:
     """An image of SimpleITK: axes in the opposite order, time first, the room DICOM's (LPS)."""
     itk = need("SimpleITK", "itk", "images of SimpleITK")
     values, d = np.asarray(samples.channels_last), len(samples.dims)
+    if d not in (2, 3, 4):
+        raise ValueError(f"an image of SimpleITK has two to four axes; got {d}.")
     values = values.astype(ITK_STORES_AS.get(values.dtype.name, values.dtype))
     affine = _affine_for_file(samples)
     if d == 2 and samples.labels.affine is not None:  # one slice: a plane lies anywhere in the room
@@ -176,7 +179,8 @@ def _to_simpleitk(samples: Gridded) -> Any:
     steps = np.linalg.norm(affine[:n, :n], axis=0)
     direction = np.eye(d)
     direction[:n, :n] = (affine[:n, :n] / steps)[:, ::-1]
-    apart = [float(np.diff(samples.coords[name][:2])[0]) for name in samples.dims[3:]]
+    lines = [samples.line(name) for name in samples.dims[3:]]
+    apart = [step_of(c) if len(c) > 1 else 1.0 for c in lines]
     image.SetSpacing([*steps[::-1].tolist(), *apart])
     image.SetOrigin([*affine[:n, 3].tolist(), *(0.0 for _ in apart)])
     image.SetDirection(direction.ravel().tolist())

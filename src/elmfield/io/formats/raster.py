@@ -32,7 +32,8 @@ BY_CODECS = {
 """Which of imagecodecs' readers takes a kind of file."""
 
 SAVED: dict[str, dict[str, Any]] = {
-    **dict.fromkeys((".jpg", ".jpeg"), {"quality": 95}),
+    ".jpg": {"quality": 95},
+    ".jpeg": {"quality": 95},
     ".webp": {"lossless": True, "exact": True, "quality": 100},
     ".avif": {"quality": 95, "subsampling": "4:4:4"},
 }
