@@ -47,3 +47,13 @@ def test_coils_are_channels(tmp_path):
     assert_array_equal(samples.values, values)
     write(samples, tmp_path / "y.cfl")
     assert_array_equal(read(tmp_path / "y.cfl").values, values)
+
+
+def test_parts_of_a_lazy_array_are_those_of_the_array(tmp_path):
+    values = RNG.random((5, 6, 7))
+    write(values, tmp_path / "x.npy")
+    lazy = read(tmp_path / "x.npy", lazily=True).values
+    for key in (2, (1, 2, 3), (-1, slice(None, None, -2)), (..., 3), (slice(4, 1, -1), 0), ()):
+        assert_array_equal(np.asarray(lazy[key]), values[key])
+    assert_array_equal(np.asarray(lazy[1:][0, 2:, -1]), values[1, 2:, -1])
+    assert np.asarray(lazy[1, 2, 3], np.float32).dtype == np.float32

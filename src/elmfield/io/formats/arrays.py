@@ -245,7 +245,7 @@ class Lazy:
             slab.append(slice(up.start, up.stop, up.step))
             turn.append(0 if isinstance(p, int) else slice(None, None, 1 if p.step > 0 else -1))
         found = np.asarray(self.read(tuple(slab)))[tuple(turn)]
-        return found.astype(self.dtype if dtype is None else dtype, copy=False)
+        return np.asarray(found, self.dtype if dtype is None else dtype)
 
 
 def lazy_memmap(values: np.memmap) -> Lazy:

@@ -59,7 +59,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         check_pixels(path, headers.SIZES[codec](data))
         values = np.asarray(getattr(codecs, f"{codec}_decode")(data))
         header, lies = _read_header(path)
-    return make_picture(headers.upright(values, lies), header)
+    return make_picture(headers.turn_upright(values, lies), header)
 
 
 def _is_for_pillow(path: Path) -> bool:
@@ -119,7 +119,7 @@ def _read_by_pillow(path: Path) -> Gridded:
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return make_picture(headers.upright(_pixels(opened), lies), header)
+            return make_picture(headers.turn_upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)

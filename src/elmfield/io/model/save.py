@@ -400,7 +400,7 @@ def _groups(
     networks: list[dict[str, Any]] = []
     inside: list[Array] = []
     for group in field.model.blended.groups:
-        kept = recipes.described(group.model, len(field.shape))
+        kept = recipes.describe_model(group.model, len(field.shape))
         recipe = dict(kept.recipe)
         if isinstance(group.nodes, Draws):
             recipe["draws"] = group.nodes.numbers.tolist()
