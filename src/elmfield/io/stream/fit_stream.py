@@ -79,6 +79,9 @@ def fit_to(
     """
     check_model_name("out", out)
     values = given.values
+    if isinstance(values, (list, tuple)):
+        values = with_nan(values)
+        given = replace(given, values=values)
     if is_dask(values) and any(math.isnan(n) for n in values.shape):
         advice = "Call array.compute_chunk_sizes() first."
         raise ValueError(f"a Dask array must know its shape; got {values.shape}. {advice}")
