@@ -55,7 +55,11 @@ import pytest
         ("query photo.elm --points none.csv", 1, "none.csv has no points"),
         ("query photo.elm --points heads.csv", 1, "heads.csv has no points"),
         ("query photo.elm --at -50,0", 1, "Pass --outside nearest or --outside nan"),
-        ("fit photo.png -o x.elm --variable foo", 1, "PNG files have no names; got variable 'foo'"),
+        (
+            "fit photo.png -o x.elm --variable foo",
+            1,
+            "picture files have no names; got variable 'foo'",
+        ),
         ("fit broken.png -o x.elm", 3, "broken.png cannot be read as a picture"),
         ("fit none.png -o x.elm", 3, "none.png cannot be read as a picture"),
         ("fit broken.nc -o x.elm", 3, "broken.nc cannot be read as NetCDF"),

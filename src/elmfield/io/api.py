@@ -159,7 +159,7 @@ def fit(
         # A target is for the samples as they are.
         given = premultiply(given) if "alpha" in given.labels.channels.labels else given
     if out is not None:
-        from elmfield.io.stream import fit_to
+        from elmfield.io.stream.fit_stream import fit_to
 
         if device is not None:
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")

@@ -85,16 +85,8 @@ class Format:
 
 
 FORMATS = (
-    Format("PNG", (".png",), "raster"),
-    Format("JPEG", (".jpg", ".jpeg"), "raster"),
-    Format("JPEG 2000", (".jp2", ".j2k"), "raster"),
-    Format("JPEG XL", (".jxl",), "raster"),
-    Format("WebP", (".webp",), "raster"),
-    Format("AVIF", (".avif",), "raster"),
-    Format("HEIF", (".heic", ".heif"), "raster"),
-    Format("BMP", (".bmp",), "raster"),
-    Format("GIF", (".gif",), "raster"),
-    Format("PNM", (".ppm", ".pgm"), "raster"),
+    Format("picture", (".png", ".jpg", ".jpeg", ".jp2", ".j2k", ".jxl", ".webp"), "raster"),
+    Format("picture", (".avif", ".heic", ".heif", ".bmp", ".gif", ".ppm", ".pgm"), "raster"),
     Format("TIFF", (".tif", ".tiff"), "tiff"),
     Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate"),
     Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate"),
@@ -120,9 +112,6 @@ TORCH = (".pt", ".pth", ".ckpt")
 """How the names of files end in which torch keeps states."""
 
 
-PICTURES = tuple(s for f in FORMATS if f.module == "raster" for s in f.suffixes)
-
-
 def is_model(path: str | Path) -> bool:
     """Whether a file is called as models are."""
     return Path(path).name.lower().endswith(MODELS)
@@ -140,13 +129,12 @@ def check_model_name(argument: str, path: str | Path) -> None:
 
 def refuse_samples(path: object) -> None:
     """Raise if a file given as a model is, by its name, one of samples."""
-    name = Path(path).name if isinstance(path, (str, Path)) else ""
-    kinds = [f.name for f in FORMATS if not is_model(name) and suffix_of(name) in f.suffixes]
-    if kinds and Path(str(path)).is_file():
-        kind = "a picture" if suffix_of(name) in PICTURES else f"a {kinds[0]} file"
+    name, kind = Path(str(path)).name, _known_format(str(path))
+    if kind is not None and not is_model(name) and Path(str(path)).is_file():
+        what = kind.name if kind.name == "picture" else f"{kind.name} file"
         model = f"{name.removesuffix(suffix_of(name))}.elm"
         raise StoreError(
-            f"{name} is {kind}, no model: fit it first, `elmfield fit {name} -o {model}` or "
+            f"{name} is a {what}, no model: fit it first, `elmfield fit {name} -o {model}` or "
             f"fit({name!r})."
         )
 
@@ -154,20 +142,22 @@ def refuse_samples(path: object) -> None:
 def suffix_of(path: str | Path) -> str:
     """How the name ends, as the table of formats has it."""
     name = Path(path).name.lower()
-    for known in sorted((s for f in FORMATS for s in f.suffixes), key=len, reverse=True):
-        if name.endswith(known):
-            return known
-    return Path(name).suffix
+    known = [s for f in FORMATS for s in f.suffixes if name.endswith(s)]
+    return max(known, key=len, default=Path(name).suffix)
+
+
+def _known_format(path: str | Path) -> Format | None:
+    suffix = suffix_of(path)
+    return next((f for f in FORMATS if suffix in f.suffixes), None)
 
 
 def format_of(path: str | Path) -> Format:
     """The kind of file, by its name."""
-    suffix = suffix_of(path)
-    for known in FORMATS:
-        if suffix in known.suffixes:
-            return known
+    if (known := _known_format(path)) is not None:
+        return known
     every = " ".join(s for f in FORMATS for s in f.suffixes)
-    raise ValueError(f"{Path(path).name}: files ending in {suffix!r} are not known; known: {every}")
+    told = f"files ending in {suffix_of(path)!r} are not known; known: {every}"
+    raise ValueError(f"{Path(path).name}: {told}")
 
 
 # --- read and write -------------------------------------------------------------------------------

@@ -24,6 +24,12 @@ def test_numpy_archives_bring_their_coordinates(tmp_path):
         read(tmp_path / "z.npz", variable="c")
 
 
+def test_lines_that_turn_back_are_no_coordinates(tmp_path):
+    turns = np.array([0, 5, 3, 9, 7], np.uint8)  # whose differences, as such, are all above 0
+    np.savez(tmp_path / "x.npz", u=RNG.random((5, 7)), y=turns, x=np.arange(7) + 1.0)
+    assert not read(tmp_path / "x.npz").coords
+
+
 def test_pickled_arrays_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.asarray([{}], object), allow_pickle=True)
     with pytest.raises(ValueError, match="pickled objects, which are never loaded"):
@@ -41,3 +47,13 @@ def test_coils_are_channels(tmp_path):
     assert_array_equal(samples.values, values)
     write(samples, tmp_path / "y.cfl")
     assert_array_equal(read(tmp_path / "y.cfl").values, values)
+
+
+def test_parts_of_a_lazy_array_are_those_of_the_array(tmp_path):
+    values = RNG.random((5, 6, 7))
+    write(values, tmp_path / "x.npy")
+    lazy = read(tmp_path / "x.npy", lazily=True).values
+    for key in (2, (1, 2, 3), (-1, slice(None, None, -2)), (..., 3), (slice(4, 1, -1), 0), ()):
+        assert_array_equal(np.asarray(lazy[key]), values[key])
+    assert_array_equal(np.asarray(lazy[1:][0, 2:, -1]), values[1, 2:, -1])
+    assert np.asarray(lazy[1, 2, 3], np.float32).dtype == np.float32

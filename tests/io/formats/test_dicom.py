@@ -289,3 +289,28 @@ def test_colours_are_written_as_the_colours_they_were_read_as(tmp_path):
     ef.write(colours, tmp_path / "y.dcm")
     assert np.array_equal(ef.read(tmp_path / "y.dcm").values, colours.values)
     assert np.array_equal(pydicom.dcmread(tmp_path / "y.dcm").pixel_array, colours.values)
+
+
+@pytest.mark.parametrize(
+    "slopes", [(3.0,), (3.0, 3.0), (3.0, 4.0)], ids=["shared", "each", "unlike"]
+)
+def test_frames_of_enhanced_files_are_scaled(tmp_path, slopes):
+    """Slope and intercept lie in groups of elements there."""
+    stored = make(tmp_path / "s", 1, slope=1)[0].astype(np.uint16)
+    data = pydicom.dcmread(next((tmp_path / "s").iterdir()))
+    del data.RescaleSlope, data.RescaleIntercept
+    groups = []
+    for slope in slopes:
+        scale, group = pydicom.Dataset(), pydicom.Dataset()
+        scale.RescaleSlope, scale.RescaleIntercept = slope, -1000.0
+        group.PixelValueTransformationSequence = [scale]
+        groups.append(group)
+    name = "Shared" if len(slopes) == 1 else "PerFrame"
+    setattr(data, f"{name}FunctionalGroupsSequence", groups)
+    data.NumberOfFrames, data.PixelData = 2, stored.tobytes() * 2
+    data.save_as(tmp_path / "two.dcm", enforce_file_format=True)
+    if slopes == (3.0, 4.0):
+        with pytest.raises(UnreadableError, match="frames have different scales"):
+            ef.read(tmp_path / "two.dcm")
+    else:
+        assert_allclose(ef.read(tmp_path / "two.dcm").values, np.stack([3.0 * stored - 1000] * 2))

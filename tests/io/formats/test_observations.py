@@ -12,7 +12,9 @@ MONTHS = "kind,t,t_low,t_high,along,value,noise\n" + "".join(
 
 def test_values_slopes_and_means(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text(MONTHS + "value,5,,,,0.1,0.5\nvalue,7,,,,0.1,\nslope,9,,,t,0.0,0.1\n")
+    path.write_text(
+        "\ufeff" + MONTHS + "value,5,,,,0.1,0.5\nvalue,7,,,,0.1,\nslope,9,,,t,0.0,0.1\n"
+    )
     found, axes = read_observations(path)
     assert axes == ("t",)
     assert [(o.kind, len(o)) for o in found] == [

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 import elmfield as ef
 from elmfield import read, write
-from elmfield.io.formats.picture_headers import of_heif, of_jpeg_2000, of_jpeg_xl
+from elmfield.io.formats.picture_headers import size_of_heif, size_of_jpeg_2000, size_of_jpeg_xl
 from elmfield.io.formats.raster import png
 from scans import plain_grid
 
@@ -195,10 +195,10 @@ def test_sizes_in_boxes_and_of_tiles(tmp_path):
     values = np.zeros((90, 160, 3), np.uint8)
     boxed = imagecodecs.jpegxl_encode(values, lossless=True, usecontainer=True)
     assert boxed[:4] != b"\xff\x0a\x00\x00"
-    assert of_jpeg_xl(boxed) == (90, 160)
+    assert size_of_jpeg_xl(boxed) == (90, 160)
     write(plain_grid(values, ROW, 2), tmp_path / "x.avif")  # boxes as in HEIF
-    assert of_heif((tmp_path / "x.avif").read_bytes()) == (90, 160)
+    assert size_of_heif((tmp_path / "x.avif").read_bytes()) == (90, 160)
     for wrong in (b"", b"\0" * 40, b"\0\0\0\7jp2c" * 9, boxed[:20]):
-        for told in (of_heif, of_jpeg_xl, of_jpeg_2000):
+        for told in (size_of_heif, size_of_jpeg_xl, size_of_jpeg_2000):
             with pytest.raises(ValueError, match="it "):
                 told(wrong)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -330,13 +331,14 @@ def test_an_array_that_lies_about_its_length(smooth, targets):
         ef.load(targets)
 
 
-def test_blocks_that_would_unpack_to_too_much(tmp_path, smooth, targets):
+def test_blocks_that_would_unpack_to_too_much(tmp_path, targets, monkeypatch):
     huge = about({"chunk_shape": [1 << 35]}, "chunk_grid", "configuration")
     rewrite(targets, huge, "coefficients/zarr.json")
     with pytest.raises(ef.StoreError, match="blocks of"):
         ef.load(targets)
     path = tmp_path / "wide.elm"
-    ef.save(ef.fit(np.zeros(1 << 24)), path)
+    ef.save(ef.fit(np.zeros(1 << 12)), path)
+    monkeypatch.setattr("elmfield.io.store.blocks.MAX_BLOCK_BYTES", 1 << 14)
     rewrite(
         path, about({"chunk_shape": [1 << 35]}, "chunk_grid", "configuration"), "samples/zarr.json"
     )
@@ -396,7 +398,7 @@ def test_tiles_that_lie_with_check_sums_that_agree(tmp_path, name):
     meta.pop("digest")
     rng, shape = np.random.default_rng(8), FIELDS[name].samples().shape
     refused = 0
-    for k in range(60):
+    for k in range(30):
         bad = bytearray(data)
         if k % 3 == 0:
             bad = bad[: int(rng.integers(len(bad)))]
@@ -410,7 +412,7 @@ def test_tiles_that_lie_with_check_sums_that_agree(tmp_path, name):
             assert ef.load(path).samples().shape == shape
         except ef.StoreError:
             refused += 1
-    assert refused > 18  # what was cut, at least
+    assert refused > 9  # what was cut, at least
 
 
 def test_deep_json_does_not_overflow_the_stack(smooth):
@@ -442,8 +444,8 @@ def test_two_entries_of_one_name(smooth):
 @pytest.mark.slow
 def test_a_zip_bomb_is_not_unpacked(smooth):
     with zipfile.ZipFile(smooth, "a", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("coefficients/c/1", bytes(1 << 28))
-    assert smooth.stat().st_size < 1 << 20
+        archive.writestr("coefficients/c/1", bytes(1 << 26))
+    assert smooth.stat().st_size < 1 << 18
     with pytest.raises(ef.StoreError, match="compressed entry"):
         ef.load(smooth)
 
@@ -523,13 +525,11 @@ def test_another_zarr_group_is_no_model(tmp_path):
 def test_hostile_files_cost_little_memory(tmp_path):
     """All the lies at once, in one process that may not have 700 MiB."""
     path = tmp_path / "model.elm"
-    lies = []
-    for k, lie in enumerate(LIES):
-        ef.save(FIELDS["smooth"], path)
-        *place, value = lie
-        rewrite(path, edit(*place, value=value))
-        lies.append(tmp_path / f"{k}.elm")
-        path.rename(lies[-1])
+    ef.save(FIELDS["smooth"], path)
+    lies = [tmp_path / f"{k}.elm" for k in range(len(LIES))]
+    for copy, (*place, value) in zip(lies, LIES):
+        shutil.copy(path, copy)
+        rewrite(copy, edit(*place, value=value))
     script = """
         import resource, sys
         import numpy as np, elmfield as ef

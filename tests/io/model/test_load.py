@@ -451,13 +451,14 @@ class Repeated:
 
 
 @pytest.fixture(scope="module")
-def gigabyte(tmp_path_factory):
-    n = 9216
+def large(tmp_path_factory):
+    """A file of 300 MB, were it not for how well it packs."""
+    n = 4608
     part = ef.Partition.regular((n, n), 16, 2.0, equal_boxes=True)
     modes = product_modes((20, 20), (1.1, 1.1))
     first, size = part.boxes
     numbers = Repeated((part.n_regions, modes.n_modes, 1))
-    assert numbers.n_stored * 8 > 1e9
+    assert numbers.n_stored * 8 > 2.5e8
     blended = Blended(
         partition=part,
         groups=(Group(model=modes, regions=np.arange(part.n_regions), coefficients=numbers),),
@@ -473,14 +474,14 @@ def gigabyte(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_gigabyte_opens_at_once_and_a_window_reads_little(gigabyte):
-    path, numbers = gigabyte
+def test_a_large_file_opens_at_once_and_a_window_reads_little(large):
+    path, numbers = large
     file = Counting(path)
     field = load.read_field(ZipStore("big.elm", file))
     assert file.count < 0.001 * 8 * numbers.n_stored  # opening reads next to nothing
-    rows, columns = np.arange(3000, 3256.0), np.arange(5000, 5256.0)
+    rows, columns = np.arange(3000, 3128.0), np.arange(2000, 2128.0)
     values = field.grid(rows, columns)
-    assert values.shape == (256, 256)
+    assert values.shape == (128, 128)
     assert file.count < 0.01 * path.stat().st_size
     # In terms of coefficients too, not only of this file's packed ones.
     read = sum(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield._array.running import capacity
 from elmfield.field.grid_values import coarse_means
 from elmfield.io.store.stores import FolderStore
 from elmfield.io.stream import append, work_folder
@@ -25,11 +26,17 @@ def contents(path):
     return {p.relative_to(path).as_posix(): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    return tmp_path_factory.mktemp("archive") / "a.elm.zarr"
+
+
 @pytest.fixture
-def archive(tmp_path):
-    path = tmp_path / "a.elm.zarr"
-    ef.fit(frames(100), ef.smooth(order=2), out=path)
-    return path
+def archive(tmp_path, first):
+    """A copy of a model that is fitted once; not sooner than here, where tiles are small."""
+    if not first.exists():
+        ef.fit(frames(100), ef.smooth(order=2), out=first)
+    return Path(shutil.copytree(first, tmp_path / first.name))
 
 
 def test_only_the_seam_is_written_again(archive):
@@ -68,10 +75,10 @@ def test_again_and_again(archive, monkeypatch):
 @pytest.mark.parametrize("cut", [30, 7])
 def test_coarse_levels_are_means_across_the_seam(cut, tmp_path):
     """Tiles are as long as the first samples were, no power of two."""
-    every = frames(150, dtype="float64")
+    every = frames(90, dtype="float64")
     ef.fit(every[:cut], ef.smooth(order=2), out=tmp_path / "a.elm.zarr")
-    ef.append(tmp_path / "a.elm.zarr", every[cut:60])
-    field = ef.append(tmp_path / "a.elm.zarr", every[60:])
+    ef.append(tmp_path / "a.elm.zarr", every[cut:40])
+    field = ef.append(tmp_path / "a.elm.zarr", every[40:])
     for k in (1, 2, 4, 6, 8):
         close(
             coarse_means(field.model, k), block_means(every, k, 3), 280 * 2.0**-24
@@ -99,6 +106,20 @@ def test_other_axes_channels_and_dtypes(dtype, tmp_path):
     ef.fit(values, ef.smooth(order=2), channel_axis=1, out=path)
     field = ef.append(path, values[..., :5], axis=2)
     close(field.samples(), np.concatenate([values, values[..., :5]], axis=-1), 1e-3)
+
+
+def test_a_memory_limit_around_it_holds(tmp_path, monkeypatch):
+    path, seen, whole = tmp_path / "a.elm.zarr", [], append.JoinedSource.read
+    ef.save(ef.fit(np.zeros((20, 30)), ef.smooth(order=2)), path)
+
+    def read(joined, slab=()):
+        seen.append(capacity(np.empty(0)))
+        return whole(joined, slab)
+
+    monkeypatch.setattr(append.JoinedSource, "read", read)
+    with ef.memory_limit(1 << 20):
+        ef.append(path, np.zeros((3, 30)))
+    assert set(seen) == {1 << 17}
 
 
 def test_dates_go_on(tmp_path):

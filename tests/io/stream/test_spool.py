@@ -15,7 +15,7 @@ from elmfield.fit.encoder import encoder
 from elmfield.fit.statistics import Slabs
 from elmfield.io.stream.fit_stream import Stream
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Here, Spool, Spread, count_reads, merge_chunks
+from elmfield.io.stream.workers import Engine, Spool, count_reads, merge_chunks
 from elmfield.samples import Sliced
 from support import close
 
@@ -168,7 +168,7 @@ def stream_of(source, encode, engine):
 @pytest.mark.parametrize(("times", "copied"), [(2, False), (3, True)])
 def test_a_file_is_copied_if_it_would_be_read_three_times_in_a_pass(times, copied, tmp_path):
     encode = encoder(Chunked.shape, ef.smooth(order=2))
-    stream = stream_of(Chunked(), encode, Here())
+    stream = stream_of(Chunked(), encode, Engine())
     rows = np.linspace(0, 60, times + 1).astype(int)
     blocks = [(slice(a, b), slice(0, 40)) for a, b in pairwise(rows)]
     work = Work(tmp_path / "a.elm.zarr")
@@ -185,7 +185,7 @@ def test_each_worker_gets_four_blocks_but_none_too_small_to_be_coded_fast():
     n_blocks = {}
     with ef.memory_limit(1 << 34):
         for n in (1, 3, 50):
-            stream = stream_of(large, encode, Spread(n_workers=n))
+            stream = stream_of(large, encode, Engine(n_workers=n))
             n_blocks[n] = len(stream.blocks(tiling))
     assert n_blocks[1] == 1
     assert 12 <= n_blocks[3] <= 14

@@ -98,7 +98,7 @@ def _read_npz(path: Path, variable: str | None) -> Gridded:
 
 
 def _is_monotone(v: Array) -> bool:
-    steps = np.diff(v) if v.dtype.kind in "iuf" else np.zeros(1)
+    steps = np.diff(v.astype(np.float64)) if v.dtype.kind in "iuf" else np.zeros(1)
     return bool(len(v) > 1 and (np.all(steps > 0) or np.all(steps < 0)))
 
 
@@ -245,7 +245,7 @@ class Lazy:
             slab.append(slice(up.start, up.stop, up.step))
             turn.append(0 if isinstance(p, int) else slice(None, None, 1 if p.step > 0 else -1))
         found = np.asarray(self.read(tuple(slab)))[tuple(turn)]
-        return found.astype(self.dtype if dtype is None else dtype, copy=False)
+        return np.asarray(found, self.dtype if dtype is None else dtype)
 
 
 def lazy_memmap(values: np.memmap) -> Lazy:
@@ -275,7 +275,7 @@ def read_observations(path: Path) -> "tuple[list[Observation], tuple[str, ...]]"
     a slope), ``noise`` (empty: estimated, 0: kept). Rows of one kind, axis and whether their noise
     is known are one instrument.
     """
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:  # as spreadsheets write it
         rows = list(csv.DictReader(file))
     if not rows or "value" not in rows[0]:
         raise ValueError(f"{path.name}: a table of observations needs a column `value` and rows.")

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Keys = list[tuple[str, str | float]]
 """What ecCodes is told of a message, in this order."""
 
+STORED_AS = {"bool": "int8", "float16": "float32"}
+"""What numbers are written as, of which NetCDF has none."""
+
 PACKED = {"scale_factor", "add_offset"}
 """What an encoding has where numbers were stored as others."""
 
@@ -131,8 +134,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     if samples.values.dtype.kind == "c":
         raise ValueError(f"{path.name}: NetCDF has no complex numbers; write a .npy file instead.")
-    if samples.values.dtype.kind == "b":
-        ds = ds.astype("int8")
+    if (stored := STORED_AS.get(samples.values.dtype.name)) is not None:
+        ds, encoding = ds.astype(stored), {k: v for k, v in encoding.items() if k != "dtype"}
     if samples.values.ndim:
         encoding |= {"zlib": True, "complevel": 4}
     engine = "netcdf4" if find_spec("netCDF4") else "h5netcdf"

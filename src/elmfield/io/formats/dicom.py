@@ -27,6 +27,9 @@ Frame = tuple[Floats, Floats, Floats, Floats]
 PLACE = ("ImageOrientationPatient", "ImagePositionPatient")
 """Elements that say where a slice lies."""
 
+FRAME_GROUPS = ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence")
+"""Elements in which enhanced files have what is said of all frames, and of each."""
+
 SLICE_MAX_OFFSET = 0.01
 """By which part of their distance slices may lie off their place in an even series."""
 
@@ -80,8 +83,8 @@ def _read_file(path: Path) -> Gridded:
     with reading(path, "a DICOM picture"):
         data = pydicom.dcmread(path)
         values = data.pixel_array
+        slope, shift = _rescale(data)
     colour = int(data.get("SamplesPerPixel", 1)) > 1
-    slope, shift = _rescale(data)
     if (slope, shift) != (1.0, 0.0):
         values = values * slope + shift
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
@@ -122,7 +125,17 @@ def _is_placed(data: Slice) -> bool:
 
 
 def _rescale(data: Slice) -> tuple[float, float]:
-    return float(data.get("RescaleSlope", 1)), float(data.get("RescaleIntercept", 0))
+    """Slope and intercept of the values; enhanced files have them for all frames, or for each."""
+    groups = [g for name in FRAME_GROUPS for g in data.get(name, ())]
+    every = [data, *(d for g in groups for d in g.get("PixelValueTransformationSequence", ()))]
+    found = {
+        (float(d.RescaleSlope), float(d.get("RescaleIntercept", 0)))
+        for d in every
+        if "RescaleSlope" in d
+    }
+    if len(found) > 1:
+        raise UnreadableError("its frames have different scales, and cannot be one array.")
+    return next(iter(found), (1.0, 0.0))
 
 
 def _header(data: Slice) -> Attrs:

@@ -107,12 +107,13 @@ def _write_sound(samples: Gridded, path: Path) -> None:
     if len(samples.dims) != 1:
         raise ValueError(f"{path.name}: sound has one axis; got {', '.join(samples.dims)}.")
     values = samples.channels_last
-    subtype = samples.labels.header.get("subtype")
+    subtype = samples.labels.header.get("subtype", "PCM_32" if values.dtype == np.int32 else None)
     if values.dtype.kind == "f":  # floats beyond 1 would be clipped by a whole-number subtype
         subtype = "FLOAT" if values.dtype == np.float32 else "DOUBLE"
     kind = suffix_of(path)[1:].upper()
     if not soundfile.check_format(kind, subtype):
-        subtype = soundfile.default_subtype(kind)
+        is_wide = subtype == "PCM_32" and soundfile.check_format(kind, "PCM_24")
+        subtype = "PCM_24" if is_wide else soundfile.default_subtype(kind)
     rate = rate_of(samples, Fraction(44100))
     if rate < 1 or abs(rate - round(rate)) > 1e-6 * rate:
         raise ValueError(

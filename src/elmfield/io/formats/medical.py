@@ -33,9 +33,15 @@ STORED_AS = {
 }  # fmt: skip
 """What numbers are written as, of which NIfTI has none, or few readers."""
 
+ITK_STORES_AS = {"float16": "float32", "bool": "uint8"}
+"""What numbers are written as, of which SimpleITK has none."""
+
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 """From DICOM's world space (LPS) to NIfTI's (RAS), and back."""
 
+
+MGH = (".mgz", ".mgh")
+"""Files of FreeSurfer."""
 
 ITK = (".mha", ".mhd", ".nrrd", ".nhdr")
 """Files that SimpleITK reads and writes."""
@@ -99,8 +105,9 @@ def _looks_like_labels(values: Array) -> bool:
     some = values[:: max(1, len(values) // 8)]  # most others are told by these
     if any(len(np.unique(v)) > MAX_CLASSES for v in (some, values)):
         return False
-    same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in range(3))
-    return bool(min(same) > LABELS_MIN_ALIKE)
+    long = [k for k in range(3) if values.shape[k] > 1]
+    same = (np.mean(np.diff(values.astype(np.int64), axis=k) == 0) for k in long)
+    return bool(min(same, default=0) > LABELS_MIN_ALIKE)
 
 
 def _from_nifti(image: Any, values: Array) -> Gridded:
@@ -140,7 +147,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         itk = need("SimpleITK", "itk", "writing MetaImage and NRRD files")
         itk.WriteImage(to_image(samples, "SimpleITK"), str(path))
     else:
-        need("nibabel", "io", "writing NIfTI files").save(to_image(samples, "nibabel"), path)
+        nibabel = need("nibabel", "io", "writing NIfTI files")
+        if path.suffix.lower() in MGH and np.iscomplexobj(samples.values):
+            raise ValueError(f"{path.name}: MGH has no complex numbers; write a .nii file instead.")
+        nibabel.save(to_image(samples, "nibabel"), path)
 
 
 def to_image(samples: Gridded, library: str) -> Any:
@@ -153,7 +163,9 @@ def _to_simpleitk(samples: Gridded) -> Any:
     """An image of SimpleITK: axes in the opposite order, time first, the room DICOM's (LPS)."""
     itk = need("SimpleITK", "itk", "images of SimpleITK")
     values, d = np.asarray(samples.channels_last), len(samples.dims)
-    values = values.astype(np.uint8) if values.dtype == bool else values
+    if d not in (2, 3, 4):
+        raise ValueError(f"an image of SimpleITK has two to four axes; got {d}.")
+    values = values.astype(ITK_STORES_AS.get(values.dtype.name, values.dtype))
     affine = _affine_for_file(samples)
     if d == 2 and samples.labels.affine is not None:  # one slice: a plane lies anywhere in the room
         values, d, affine = values[None], 3, affine[:, [2, 0, 1, 3]]
@@ -167,7 +179,8 @@ def _to_simpleitk(samples: Gridded) -> Any:
     steps = np.linalg.norm(affine[:n, :n], axis=0)
     direction = np.eye(d)
     direction[:n, :n] = (affine[:n, :n] / steps)[:, ::-1]
-    apart = [float(np.diff(samples.coords[name][:2])[0]) for name in samples.dims[3:]]
+    lines = [samples.line(name) for name in samples.dims[3:]]
+    apart = [step_of(c) if len(c) > 1 else 1.0 for c in lines]
     image.SetSpacing([*steps[::-1].tolist(), *apart])
     image.SetOrigin([*affine[:n, 3].tolist(), *(0.0 for _ in apart)])
     image.SetDirection(direction.ravel().tolist())
@@ -192,8 +205,13 @@ def _to_nifti(samples: Gridded) -> Any:
     if samples.channel_axis is not None:  # on the fifth axis
         sizes = (*values.shape[:-1], *(1,) * (5 - values.ndim), values.shape[-1])
         values = values.reshape(sizes)
-    if values.dtype.name in STORED_AS:
-        values = values.astype(STORED_AS[values.dtype.name])
+    stored = values.astype(STORED_AS.get(values.dtype.name, values.dtype))
+    if values.dtype.kind in "iu" and not np.array_equal(stored, values):
+        raise ValueError(
+            f"whole numbers of a scan are at most those of {stored.dtype.name}; got some from "
+            f"{values.min()} to {values.max()}. Write a .nrrd or .npy file instead."
+        )
+    values = stored
     values = values.reshape(*values.shape, *(1,) * (3 - values.ndim))
     kept, affine = samples.labels.header, _affine_for_file(samples)
     if samples.labels.space == "LPS":

@@ -47,7 +47,7 @@ def read_exif(opened: Any) -> tuple[dict[str, str], int]:
     return kept, lies if lies in range(1, 9) else 1
 
 
-def upright(values: Array, lies: int) -> Array:
+def turn_upright(values: Array, lies: int) -> Array:
     """An array of rows and columns, turned as its EXIF orientation says."""
     if lies in (5, 6, 7, 8):
         values = np.swapaxes(values, 0, 1)
@@ -97,7 +97,7 @@ def as_bytes(text: str) -> bytes:
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def of_png(data: bytes) -> tuple[int, int]:
+def size_of_png(data: bytes) -> tuple[int, int]:
     """Of a PNG file."""
     if data[:8] != PNG or len(data) < 33:
         raise ValueError("it is no PNG file")
@@ -105,7 +105,7 @@ def of_png(data: bytes) -> tuple[int, int]:
     return height, width
 
 
-def of_jpeg_2000(data: bytes) -> tuple[int, int]:
+def size_of_jpeg_2000(data: bytes) -> tuple[int, int]:
     """Of a codestream, alone or in a box."""
     for stream in [data] if data[:4] == JPEG_2000 else _boxes(data, b"jp2c"):
         if stream[:4] == JPEG_2000 and len(stream) >= 24:
@@ -114,7 +114,7 @@ def of_jpeg_2000(data: bytes) -> tuple[int, int]:
     raise ValueError("it holds no JPEG 2000 codestream")
 
 
-def of_jpeg_xl(data: bytes) -> tuple[int, int]:
+def size_of_jpeg_xl(data: bytes) -> tuple[int, int]:
     """Of a codestream, alone, in a box or in several."""
     stream = data
     if data[:2] != JPEG_XL:
@@ -142,7 +142,7 @@ def of_jpeg_xl(data: bytes) -> tuple[int, int]:
     return rows, rows * across // down
 
 
-def of_heif(data: bytes) -> tuple[int, int]:
+def size_of_heif(data: bytes) -> tuple[int, int]:
     """The largest of its pictures: those put together of tiles say how large they become."""
     sizes = [
         struct.unpack(">II", size[4:12])
@@ -173,5 +173,5 @@ def _boxes(data: bytes, kind: bytes) -> Iterator[bytes]:
         at = end
 
 
-SIZES = {"png": of_png, "jpeg2k": of_jpeg_2000, "jpegxl": of_jpeg_xl, "heif": of_heif}
+SIZES = {"png": size_of_png, "jpeg2k": size_of_jpeg_2000, "jpegxl": size_of_jpeg_xl, "heif": size_of_heif}
 """What tells rows and columns that a file claims, by the name of its codec in imagecodecs."""

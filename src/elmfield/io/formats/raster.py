@@ -31,17 +31,13 @@ BY_CODECS = {
 }  # fmt: skip
 """Which of imagecodecs' readers takes a kind of file."""
 
-SAVED: dict[str, tuple[str, dict[str, Any]]] = {
-    ".jpg": ("JPEG", {"quality": 95}),
-    ".jpeg": ("JPEG", {"quality": 95}),
-    ".webp": ("WEBP", {"lossless": True, "exact": True, "quality": 100}),
-    ".avif": ("AVIF", {"quality": 95, "subsampling": "4:4:4"}),
-    ".bmp": ("BMP", {}),
-    ".gif": ("GIF", {}),
-    ".ppm": ("PPM", {}),
-    ".pgm": ("PPM", {}),
+SAVED: dict[str, dict[str, Any]] = {
+    ".jpg": {"quality": 95},
+    ".jpeg": {"quality": 95},
+    ".webp": {"lossless": True, "exact": True, "quality": 100},
+    ".avif": {"quality": 95, "subsampling": "4:4:4"},
 }
-"""How Pillow calls a kind of file, and what it is asked for."""
+"""What Pillow is asked for where a kind of file has EXIF and a profile."""
 
 OPAQUE = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 """Kinds that have no transparency."""
@@ -63,7 +59,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         check_pixels(path, headers.SIZES[codec](data))
         values = np.asarray(getattr(codecs, f"{codec}_decode")(data))
         header, lies = _read_header(path)
-    return make_picture(headers.upright(values, lies), header)
+    return make_picture(headers.turn_upright(values, lies), header)
 
 
 def _is_for_pillow(path: Path) -> bool:
@@ -123,7 +119,7 @@ def _read_by_pillow(path: Path) -> Gridded:
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return make_picture(headers.upright(_pixels(opened), lies), header)
+            return make_picture(headers.turn_upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)
@@ -175,11 +171,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         path.write_bytes(data)
     else:
         pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
-        kind, options = SAVED[suffix]
-        if kind in ("JPEG", "WEBP", "AVIF"):
-            options = {**options, "icc_profile": icc}
-            options["exif"] = b"" if exif is None else headers.MARK + exif
-        pillow.fromarray(_to_pillow(values, suffix)).save(path, format=kind, **options)
+        options = dict(SAVED.get(suffix, {}))
+        if options:
+            options |= {"icc_profile": icc, "exif": b"" if exif is None else headers.MARK + exif}
+        pillow.fromarray(_to_pillow(values, suffix)).save(path, **options)
 
 
 def _to_pillow(values: Array, suffix: str) -> Array:

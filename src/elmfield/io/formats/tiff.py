@@ -235,6 +235,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         return
     tifffile = need("tifffile", "io", "writing TIFF files")
     values = np.asarray(samples.values)
+    if values.ndim < 2:
+        raise ValueError(f"{path.name}: a TIFF file has two axes or more; got {values.ndim}.")
     if values.dtype.kind in "bc":
         values = values.astype(np.uint8 if values.dtype.kind == "b" else np.complex64)
     colour = samples.channel_axis == values.ndim - 1 and values.shape[-1] in (3, 4)

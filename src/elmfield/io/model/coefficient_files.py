@@ -5,8 +5,9 @@ own. What a writer says about both is in the first half; how a reader finds them
 checked, and reads them when they are first used, in the second.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from elmfield.io.model.recipes import DescribedModel, read_models
 from elmfield.io.store.blocks import ArrayReader, Blocks, write_array
 from elmfield.io.store.stores import Store
 from elmfield.local.bases import DenseWeights, Polyharmonic
-from elmfield.local.model import Basis, LocalModel
+from elmfield.local.model import Basis
 from elmfield.partition import Partition
 
 BATCH_NUMBERS = 1 << 22
@@ -182,41 +183,6 @@ def narrow_integers(values: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ModeIndex:
-    """Which modes each region keeps.
-
-    Parameters
-    ----------
-    bitmap : Blocks
-        One bit per rank: kept or not.
-    starts : integer array, shape (N,)
-        Where a region's bits begin.
-    lengths, kept : integer arrays, shape (N, C)
-        Bits, and ones among them, of each region and channel.
-    """
-
-    bitmap: Blocks
-    starts: Integers
-    lengths: Integers
-    kept: Integers
-
-    def ranks(self, regions: Integers) -> Integers:
-        """Ranks of the kept modes of some regions, run after run."""
-        first, lengths = self.starts[regions], self.lengths[regions]  # (G,), (G, C)
-        total = lengths.sum(axis=1)
-        low, high = first // 8, -(-(first + total) // 8)
-        bits = np.unpackbits(self.bitmap.gather(low, high - low))
-        # Where each region's bits begin in `bits`: its bytes, less what belongs to its neighbour.
-        begin = 8 * (np.cumsum(high - low) - (high - low)) + first % 8
-        chosen = bits[run_places(begin, total)].astype(bool)
-        n = lengths.reshape(-1)
-        found = np.bincount(np.repeat(np.arange(len(n)), n)[chosen], minlength=len(n))
-        if not np.array_equal(found, self.kept[regions].reshape(-1)):
-            raise self.bitmap.damaged("it does not mark as many modes as 'counts' says")
-        return np.asarray(run_places(np.zeros_like(n), n)[chosen])
-
-
-@dataclass(frozen=True, eq=False)
 class Shelf:
     """Where in the file each region's numbers lie; one for all groups of a field.
 
@@ -224,23 +190,53 @@ class Shelf:
     ----------
     values : Blocks
         The coefficients of all regions, in file order.
+    order : integer array, shape (N,)
+        That order: region numbers.
     dtype : NumPy dtype
         In which they are handed out.
-    starts, counts : integer arrays, shape (N,)
+    counts : integer array, shape (N,)
         Of each region's run in `values`, by region number.
-    index : ModeIndex or None
-        Which modes regions keep; None if all keep everything.
+    bitmap : Blocks or None
+        One bit per rank, kept or not, region after region; None if all keep everything.
+    lengths, kept : integer arrays, shape (N, C)
+        Bits, and ones among them, of each region and channel.
     """
 
     values: Blocks
+    order: Integers
     dtype: Any
-    starts: Integers
     counts: Integers
-    index: ModeIndex | None = None
+    bitmap: Blocks | None
+    lengths: Integers
+    kept: Integers
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each region's run in `values` begins, (N,)."""
+        return run_starts(self.counts, self.order)
+
+    @cached_property
+    def _first_bits(self) -> Integers:
+        return run_starts(self.lengths.sum(axis=1), self.order)
 
     def numbers(self, regions: Integers) -> Array:
         """The stored numbers of some regions, one region after the other."""
         return self.values.gather(self.starts[regions], self.counts[regions]).astype(self.dtype)
+
+    def ranks(self, bitmap: Blocks, regions: Integers) -> Integers:
+        """Ranks of the kept modes of some regions, run after run."""
+        first, lengths = self._first_bits[regions], self.lengths[regions]  # (G,), (G, C)
+        total = lengths.sum(axis=1)
+        low, high = first // 8, -(-(first + total) // 8)
+        bits = np.unpackbits(bitmap.gather(low, high - low))
+        # Where each region's bits begin in `bits`: its bytes, less what belongs to its neighbour.
+        begin = 8 * (np.cumsum(high - low) - (high - low)) + first % 8
+        chosen = bits[run_places(begin, total)].astype(bool)
+        n = lengths.reshape(-1)
+        found = np.bincount(np.repeat(np.arange(len(n)), n)[chosen], minlength=len(n))
+        if not np.array_equal(found, self.kept[regions].reshape(-1)):
+            raise bitmap.damaged("it does not mark as many modes as 'counts' says")
+        return np.asarray(run_places(np.zeros_like(n), n)[chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +263,14 @@ class InModelFile(Coefficients):
 
     def part(self, rows: Integers | slice = slice(None)) -> Full | Ragged:
         """Some of the regions, or all, in memory."""
-        shelf, regions, index = self.shelf, self.regions[rows], self.shelf.index
-        if self.ranking is None or index is None:
+        shelf, regions, bitmap = self.shelf, self.regions[rows], self.shelf.bitmap
+        if self.ranking is None or bitmap is None:
             return Full(shelf.numbers(regions).reshape(-1, self.n_modes, self.n_channels))
-        counts = index.kept[regions].reshape(-1)
+        counts = shelf.kept[regions].reshape(-1)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        ranks = index.ranks(regions)
+        ranks = shelf.ranks(bitmap, regions)
         if len(ranks) and int(ranks.max()) >= self.n_modes:
-            raise index.bitmap.damaged("a rank is too high")
+            raise bitmap.damaged("a rank is too high")
         return Ragged(shelf.numbers(regions), ranks, starts, self.ranking, self.n_channels)
 
     @property
@@ -295,9 +291,9 @@ class InModelFile(Coefficients):
     @property
     def index_bits(self) -> int:
         """Bits it takes to say which modes were kept."""
-        if self.ranking is None or self.shelf.index is None:
+        if self.ranking is None:
             return 0
-        lengths = self.shelf.index.lengths[self.regions]
+        lengths = self.shelf.lengths[self.regions]
         return int(lengths.sum()) + 16 * lengths.size
 
     @property
@@ -343,9 +339,7 @@ def read_coefficients(
     if any(model.recipe["kind"] == "weights" for model in models):
         nodes = [_read_draws(arrays, m, int((which == g).sum())) for g, m in enumerate(models)]
     elif any(model.basis is None for model in models):
-        has_noise = meta.evidence is not None and meta.evidence.left is True
-        each = [model.model for model in models]
-        nodes = _read_nodes(arrays, part, which, shelf, each, has_noise)
+        nodes = _read_nodes(arrays, meta, shelf, which, models)
     groups = []
     for g, model in enumerate(models):
         regions = np.flatnonzero(which == g)
@@ -366,18 +360,15 @@ def _read_shelf(
     order = file_order(part)
     counts = n_modes[which] * C
     rankings: list[Integers | None] = [None] * len(groups)
-    index = None
+    kept, lengths, bitmap = *(np.zeros((N, C), np.int64) for _ in range(2)), None
     if ragged.any():
         listed = order[ragged[which[order]]]
-        kept, lengths = (np.zeros((N, C), np.int64) for _ in range(2))
         kept[listed] = arrays.integers("counts", len(listed) * C).reshape(-1, C)
         lengths[listed] = arrays.integers("lengths", len(listed) * C).reshape(-1, C)
         fits = (kept <= lengths).all() and (lengths <= n_modes[which][:, None]).all()
         arrays.require(fits, "counts of kept modes")
         counts = np.where(ragged[which], kept.sum(axis=1), counts)
-        bits = lengths.sum(axis=1)
-        bitmap = arrays.open("bitmap", -(-int(bits.sum()) // 8), "uint8")
-        index = ModeIndex(bitmap, run_starts(bits, order), lengths, kept)
+        bitmap = arrays.open("bitmap", -(-int(lengths.sum()) // 8), "uint8")
         ranks = arrays.integers("ranking", int(n_modes[ragged].sum()))
         for g, end in zip(np.flatnonzero(ragged), np.cumsum(n_modes[ragged])):
             rankings[g] = ranking = ranks[end - n_modes[g] : end]
@@ -387,23 +378,17 @@ def _read_shelf(
     why = f"{meta.n_coefficients} coefficients, but its regions need {n}"
     arrays.require(n == meta.n_coefficients, why)
     values = arrays.open("coefficients", n, meta.dtype)
-    return Shelf(values, dtype, run_starts(counts, order), counts, index), rankings
+    return Shelf(values, order, dtype, counts, bitmap, lengths, kept), rankings
 
 
 def _read_nodes(
-    arrays: ArrayReader,
-    part: Partition,
-    which: Integers,
-    shelf: Shelf,
-    models: Sequence[LocalModel],
-    has_noise: bool,
+    arrays: ArrayReader, meta: Metadata, shelf: Shelf, which: Integers, models: list[DescribedModel]
 ) -> list[Nodes | Draws | None]:
     """Return the places of the kernels of each group; all groups have kernels."""
-    d, order, index = len(part.shape), file_order(part), shelf.index
-    kernels = [model for model in models if isinstance(model, Polyharmonic)]
+    d, kept = models[0].n_axes, shelf.kept
+    kernels = [m.model for m in models if isinstance(m.model, Polyharmonic)]
     fits = len(kernels) == len(models) and all(model.n_axes == d for model in kernels)
-    arrays.require(fits and index is not None, "its kernels")
-    kept = np.zeros((len(which), 1), np.int64) if index is None else index.kept
+    arrays.require(fits and shelf.bitmap is not None, "its kernels")
     counts = kept[:, 0] - np.asarray([m.n_modes - m.n_nodes for m in kernels])[which]
     fits = (kept == kept[:, :1]).all() and (counts > 0).all()
     arrays.require(fits, "kernels that channels do not share")
@@ -411,9 +396,11 @@ def _read_nodes(
     members = arrays.integers("members", int(counts.sum()))
     fits = np.isfinite(positions).all() and int(members.max()) < len(positions)
     arrays.require(fits, "kernels that sit nowhere")
-    noise = np.asarray(arrays.read("left", len(positions), "float32")) if has_noise else None
+    noise = None
+    if meta.evidence is not None and meta.evidence.left:
+        noise = np.asarray(arrays.read("left", len(positions), "float32"))
     arrays.require(noise is None or bool((noise > 0).all()), "the noise of samples is no number")
-    starts, found = run_starts(counts, order), []
+    starts, found = run_starts(counts, shelf.order), []
     for g, model in enumerate(kernels):
         own = np.flatnonzero(which == g)
         runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])

@@ -56,17 +56,15 @@ def fit_stored(
     dtypes = (dtype,) if dtype is not None else ("float32", own) if narrow else (own,)
     if target is None or target.kind not in ("psnr", "max_error"):
         return field, dtypes[0]
-    missed = ""
     for name in dtypes:
         if np.dtype(name).itemsize >= np.dtype(own).itemsize:
             return field, name  # stored bit for bit
         kept, reached = _tighten(field, samples, settings, name, options)
         if kept is not None:
             return kept, name
-        missed = f"stored as {name} the field measures {reached}"
     raise ValueError(
-        f"`{target.kind}` cannot be kept: {missed}; got {target.value:g}. Choose a wider dtype, or "
-        "a target that leaves room for rounding."
+        f"`{target.kind}` cannot be kept: stored as {name} the field measures {reached}; got "
+        f"{target.value:g}. Choose a wider dtype, or a target that leaves room for rounding."
     )
 
 

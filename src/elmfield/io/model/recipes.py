@@ -239,8 +239,8 @@ class DescribedModel:
         return getattr(self.model, name)
 
 
-def described(model: LocalModel, d: int) -> DescribedModel:
-    """How to make a local model again; what a file says about one need not be made for that."""
+def describe_model(model: LocalModel, d: int) -> DescribedModel:
+    """Say how to make a local model again; one that a file describes is not made for that."""
     if isinstance(model, DescribedModel):
         return model
     inside: Array | None = getattr(model, "inside", None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from elmfield._array.progress import silent
 from elmfield._array.running import n_threads, runs
-from elmfield._array.typing import Array, Integers, Progress
+from elmfield._array.typing import Array, Progress
 from elmfield.codec import has_coarse, unpack
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -157,11 +157,6 @@ class SamplePlan:
     boxes: SampleBoxes
     dtype: str
     tile: tuple[int, ...] | None = None
-
-    @property
-    def group_numbers(self) -> Integers:
-        """Return the group of each region, (N,)."""
-        return self.field.model.blended.group_of[0]
 
     def arrays(self) -> dict[str, Array]:
         """Return nothing: all is in the arrays of samples."""

@@ -270,9 +270,9 @@ def describe(field: Field, dtype: str) -> Description:
     arrays: dict[str, Array] = {}
     axes = [_axis(a, k, arrays) for k, a in enumerate(field.domain.axes)]
     partition = _partition(part, arrays)
-    groups, networks = _groups(field, plan, arrays)
+    groups, networks = _groups(field, arrays)
     arrays |= plan.arrays()
-    frames = _frames(field, groups, plan, arrays)
+    frames = _frames(field, groups, arrays)
     residual = _residual(field, plan, arrays)
     per = None  # whether what is missing is the same in all channels, or told for each
     if (gaps := field.model.gaps) is not None:
@@ -393,14 +393,14 @@ def _partition(part: Partition, arrays: dict[str, Array]) -> metadata.PartitionR
 
 
 def _groups(
-    field: Field, plan: Plan, arrays: dict[str, Array]
+    field: Field, arrays: dict[str, Array]
 ) -> tuple[list[GroupRecord], list[dict[str, Any]]]:
     """Recipes of all groups, and the networks they share; masks, and who is in which, as arrays."""
     groups: list[GroupRecord] = []
     networks: list[dict[str, Any]] = []
     inside: list[Array] = []
     for group in field.model.blended.groups:
-        kept = recipes.described(group.model, len(field.shape))
+        kept = recipes.describe_model(group.model, len(field.shape))
         recipe = dict(kept.recipe)
         if isinstance(group.nodes, Draws):
             recipe["draws"] = group.nodes.numbers.tolist()
@@ -414,17 +414,18 @@ def _groups(
         ragged = bool(group.coefficients.index_bits)
         groups.append(GroupRecord(modes=recipe, n_modes=kept.n_modes, probe=probe, ragged=ragged))
     if len(groups) > 1:
-        arrays["group"] = narrow_integers(plan.group_numbers)
+        arrays["group"] = narrow_integers(field.model.blended.group_of[0])
     if inside:
         arrays["inside"] = np.packbits(np.concatenate(inside))
     return groups, networks
 
 
-def _frames(field: Field, groups: list[GroupRecord], plan: Plan, arrays: dict[str, Array]) -> str:
+def _frames(field: Field, groups: list[GroupRecord], arrays: dict[str, Array]) -> str:
     """Whether local coordinates are those of the regions' boxes; else they become an array."""
     own, sizes = field.model.blended, field.partition.boxes[1]
-    centres, radii = frames_of(field.partition, groups, plan.group_numbers)
-    boxes = np.asarray([g.modes.get("box") or sizes[0] for g in groups])[plan.group_numbers]
+    which = own.group_of[0]
+    centres, radii = frames_of(field.partition, groups, which)
+    boxes = np.asarray([g.modes.get("box") or sizes[0] for g in groups])[which]
     if all(map(np.array_equal, (centres, radii, sizes), (own.centres, own.radii, boxes))):
         return "boxes"
     arrays["frames"] = np.concatenate([own.centres, own.radii], axis=1).reshape(-1)

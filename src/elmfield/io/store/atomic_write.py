@@ -131,22 +131,16 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextmanager
 def write_folder_atomically(path: Path) -> Iterator[Path]:
-    """Make a folder whose files all get to `path` once the body is done, or none.
+    """Make files in a folder that get to the folder `path`, one by one, once the body is done.
 
     A folder that is there keeps what else it holds.
     """
     place = resolve_links(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder(place) as work:
-        made = work / "folder"
-        made.mkdir()
-        set_default_mode(made)
-        yield made
-        if not place.exists():
-            move_into_place(made, place)
-            return
-        for file in sorted(p for p in made.rglob("*") if p.is_file()):
-            end = place / file.relative_to(made)
+        yield work
+        for file in sorted(p for p in work.rglob("*") if p.is_file()):
+            end = place / file.relative_to(work)
             end.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, end)
 

@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -91,7 +92,8 @@ def append(
     frames, tell = isinstance(values, Iterator), reporter(progress)
     if frames and coords is not None:
         raise ValueError("`coords` cannot be told for an iterator of frames; stack some of them.")
-    with limited(memory_limit), open_growing(path) as model:
+    limit = nullcontext() if memory_limit is None else limited(memory_limit)
+    with limit, open_growing(path) as model:
         k = axis_number(axis, model.field.domain.dims)
         if model.field.domain.periodic[k]:
             name = model.field.domain.dims[k]

@@ -8,7 +8,7 @@ What comes back is the lazily read field of the file: bit for bit what a fit in 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,7 +28,7 @@ from elmfield.fit.encoder import Encoder, gap_order
 from elmfield.fit.gaps.fill import fill_slabs
 from elmfield.fit.statistics import Part, Probes, Slabs, Survey, blocks_of, combine_parts
 from elmfield.io.files import check_model_name
-from elmfield.io.formats.arrays import lazy_memmap
+from elmfield.io.formats.arrays import Lazy, lazy_memmap
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import encoder_for
 from elmfield.io.model.coefficient_files import CoefficientPlan
@@ -39,7 +39,7 @@ from elmfield.io.stream import workers
 from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
 from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import Work
-from elmfield.io.stream.workers import Engine, Here, Spool, Spread
+from elmfield.io.stream.workers import HERE, Engine, Spool
 from elmfield.partition import Partition
 from elmfield.samples import EXACT_WHOLE, Slab, Sliced, fills_whole, source_of, with_nan
 from elmfield.settings import Settings
@@ -79,6 +79,9 @@ def fit_to(
     """
     check_model_name("out", out)
     values = given.values
+    if isinstance(values, (list, tuple)):
+        values = with_nan(values)
+        given = replace(given, values=values)
     if is_dask(values) and any(math.isnan(n) for n in values.shape):
         advice = "Call array.compute_chunk_sizes() first."
         raise ValueError(f"a Dask array must know its shape; got {values.shape}. {advice}")
@@ -107,9 +110,9 @@ def fit_to(
     slabs = Slabs(source=source, channel_axis=encode.channel_axis, mask=gaps)
     if is_dask(values) and engine is None:
         n = workers.n_dask_workers()
-        engine = Spread(array=lambda slab: values[slabs.with_channels(slab)], n_workers=n)
+        engine = Engine(n_workers=n, array=lambda slab: values[slabs.with_channels(slab)])
     about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
-    stream = Stream(slabs=slabs, engine=engine or Here(), progress=progress, **about)
+    stream = Stream(slabs=slabs, engine=engine or HERE, progress=progress, **about)
     with work:
         stream, survey = stream.survey(work)
         return stream.write(survey, work)
@@ -139,7 +142,7 @@ class Stream:
     encode: Encoder
     labels: Labels
     progress: Progress
-    engine: Engine = field(default_factory=Here)
+    engine: Engine = HERE
     missing: str = "fill"
 
     @property
@@ -148,7 +151,7 @@ class Stream:
         source = self.slabs.source
         if self.engine.array is None:
             return self.slabs
-        return replace(self.slabs, source=workers.Shell(source.shape, np.dtype(source.dtype)))
+        return replace(self.slabs, source=Sliced(Lazy(_refuse, source.shape, source.dtype)))
 
     # --- the two passes ------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class Stream:
         stream = replace(self, slabs=slabs)
         if survey.n_missing and self.engine.array is not None:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
-            stream = replace(stream, engine=Here())
+            stream = replace(stream, engine=HERE)
         effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
             field=field,
@@ -261,7 +264,7 @@ class Stream:
     def _spool(self, work: Work, blocks: list[Slab]) -> Spool | None:
         """Return where samples are copied to, if they are slow to read more than once."""
         source, k = self.slabs.source, self.slabs.channel_axis
-        if not isinstance(source, Sliced) or not (self.engine.is_here or not work.is_remote):
+        if not isinstance(source, Sliced) or (work.is_remote and self.engine.n_workers is not None):
             return None
         chunks = workers.own_chunks(source.array)
         if chunks is None:
@@ -279,7 +282,7 @@ class Stream:
     def _room(self) -> int:
         """Return the samples of a block, about, all channels of one counted once."""
         each = NUMBERS_PER_SAMPLE * np.dtype(self.slabs.floating).itemsize * self.slabs.shape[-1]
-        n, shape = self.engine.n_workers, self.slabs.shape
+        n, shape = self.engine.n_workers or 1, self.slabs.shape
         room = 8 * capacity(np.empty(0)) // (each * n)
         if n == 1:
             return room
@@ -292,6 +295,11 @@ class Stream:
         return blocks_of(self.slabs.shape[:-1], tiling.tile[:-1], self._room)
 
 
+def _refuse(_slab: Slab) -> Array:
+    """What workers would read if they were not handed the samples."""
+    raise RuntimeError("the samples of a Dask array come with the work on them.")
+
+
 def _survey_block(
     probes: Probes, slabs: Slabs, room: int, spool: Spool | None, slab: Slab, values: Any = None
 ) -> list[Part]:
@@ -299,8 +307,9 @@ def _survey_block(
     if spool is None:
         return [probes.part(slabs, slab, values)]
     where = slabs.with_channels(slab)
-    found = spool.load(where)
-    if found is None:
+    if spool.has(where):
+        found = spool.read(where)
+    else:
         found = slabs.raw(slab) if values is None else np.asarray(values)
         spool.save(where, found)
     parts = []

@@ -10,8 +10,11 @@ import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from itertools import product as cartesian
 from itertools import zip_longest
@@ -38,67 +41,56 @@ BLOCKS_PER_WORKER = 4
 """Handed out at a time: few enough to report progress, enough to keep all busy."""
 
 
-class Here:
-    """The process that asks, one block after the other."""
-
-    array, n_workers, is_here = None, 1, True
-
-    def reading(self) -> "Here":
-        """The same."""
-        return self
-
-    def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
-        """Yield ``task(slab)`` of every block, in order."""
-        load = getattr(task, "load", None)
-        if load is None:
-            yield from map(task, slabs)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
-            ahead = [reader.submit(load, slab) for slab in slabs[:1]]
-            for slab, following in zip_longest(slabs, slabs[1:]):
-                values = ahead.pop().result()
-                if following is not None:
-                    ahead.append(reader.submit(load, following))
-                yield task(slab, values)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Spread:
-    """Dask: threads by default, or whatever scheduler or cluster is the caller's.
+class Engine:
+    """Does the same to many blocks: one after the other in this process, or by Dask's workers.
+
+    Dask uses threads by default, or whatever scheduler or cluster is the caller's.
 
     Parameters
     ----------
+    n_workers : int or None
+        How many workers Dask has; None where this process does the work.
     array : callable or None
         Gives the Dask array of a block, all channels, which is computed with the work on it; None
         where work reads itself.
-    n_workers : int
-        How many there are.
     """
 
+    n_workers: int | None = None
     array: Any = field(default=None, repr=False)
-    n_workers: int = 1
 
-    is_here = False
-
-    def reading(self) -> "Spread":
+    def reading(self) -> "Engine":
         """The same for work that reads its samples itself."""
-        return Spread(n_workers=self.n_workers)
+        return replace(self, array=None)
 
     def each(self, task: Task[R], slabs: Sequence[Slab]) -> Iterator[R]:
-        """Yield ``task(slab)`` of every block, in order, some of them at a time."""
+        """Yield ``task(slab)`` of every block, in order."""
+        if self.n_workers is not None:
+            yield from self._spread(task, slabs, BLOCKS_PER_WORKER * self.n_workers)
+        elif (load := getattr(task, "load", None)) is None:
+            yield from map(task, slabs)
+        else:
+            read = partial(copy_context().run, load)  # within the caller's memory limit
+            with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
+                ahead = [reader.submit(read, slab) for slab in slabs[:1]]
+                for slab, following in zip_longest(slabs, slabs[1:]):
+                    values = ahead.pop().result()
+                    if following is not None:
+                        ahead.append(reader.submit(read, following))
+                    yield task(slab, values)
+
+    def _spread(self, task: Task[R], slabs: Sequence[Slab], step: int) -> Iterator[R]:
+        """Yield what Dask's workers make of the blocks, `step` of them at a time."""
         dask: Any = import_module("dask")
         delayed = dask.delayed(run_alone, pure=False)
-        step = BLOCKS_PER_WORKER * self.n_workers
         for i in range(0, len(slabs), step):
             some = slabs[i : i + step]
             given = [None if self.array is None else self.array(s) for s in some]
             yield from dask.compute(*(delayed(task, s, v) for s, v in zip(some, given)))
 
 
-Engine = Here | Spread
-"""Does the same to many blocks."""
+HERE = Engine()
+"""This process."""
 
 
 def run_alone(task: Task[R], slab: Slab, values: Array | None) -> R:
@@ -136,7 +128,7 @@ def cluster(n_workers: int | None, scheduler: str | None) -> Iterator[Engine | N
         else:
             client = stack.enter_context(distributed.Client(scheduler, timeout="15s"))
             client.wait_for_workers(n_workers or 1, timeout=60)
-        yield Spread(n_workers=count_workers(client))
+        yield Engine(n_workers=count_workers(client))
 
 
 def count_workers(client: Any) -> int:
@@ -169,18 +161,6 @@ def n_dask_workers() -> int:
     if config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
         return 1
     return int(config.get("num_workers", None) or n_processors())
-
-
-@dataclass(frozen=True)
-class Shell:
-    """A source of which only shape and dtype travel: its samples come with the work."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-    def read(self, slab: Slab = ()) -> Array:
-        """Nothing to read here."""
-        raise RuntimeError("the samples of a Dask array come with the work on them.")
 
 
 # --- a copy of the source -------------------------------------------------------------------------
@@ -223,13 +203,6 @@ class Spool:
         """Whether all bytes of a file are there."""
         place, n = self._file(slab), math.prod(s.stop - s.start for s in slab)
         return place.exists() and place.stat().st_size > n * np.dtype(self.dtype).itemsize
-
-    def load(self, slab: Sequence[slice]) -> Array | None:
-        """Return what was copied of a slab before; None if nothing was."""
-        try:
-            return np.asarray(np.load(self._file(slab)))
-        except (FileNotFoundError, ValueError, EOFError):
-            return None
 
     def save(self, slab: Sequence[slice], values: Array) -> None:
         """Write the samples of one file."""
