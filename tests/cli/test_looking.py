@@ -65,7 +65,7 @@ def test_a_page_is_written_that_needs_no_server(run, folder):
         ("view nowhere.elm --no-open", 3, "no model at nowhere.elm"),
         ("view nowhere.png --no-open", 3, "no file nowhere.png"),
         ("view photo.elm --slice row=1 --no-open", 2, "a model is shown as it is"),
-        ("view photo.png --samples photo.png --no-open", 2, "--samples is for a model"),
+        ("view photo.png --samples photo.png --no-open", 1, "`samples` must be"),
         ("view photo.elm --samples sst.nc --no-open", 1, "must be what was fitted"),
         ("view photo.elm --port 99999", 2, "99999"),
         ("view photo.elm --no-open --host 203.0.113.7", 1, "cannot listen at 203.0.113.7"),
