@@ -93,8 +93,8 @@ MUTANTS = [
     Mutant(
         "Barron norm: waves squared",
         "partition/barron.py",
-        "np.arange(n // 2 + 1.0)",
-        "np.arange(n // 2 + 1.0) ** 2",
+        "[np.abs(np.fft.fftfreq(n, 1 / n)) for n in size[:-1]]",
+        "[np.abs(np.fft.fftfreq(n, 1 / n)) ** 2 for n in size[:-1]]",
         "tests/partition/test_barron.py",
         "printed_transform or number_of_waves",
     ),

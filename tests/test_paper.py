@@ -8,9 +8,14 @@ import shutil
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from paper.research.datasets import navier_stokes
 
 PAPER = Path(__file__).parents[1] / "paper"
 SHARED = {"claims", "common", "document", "figures", "training", "report", "run"}
@@ -100,8 +105,10 @@ def what_is_recorded_is_not_run_again(toy):
     assert "[toy] toy field" in more
 
 
-def test_all_scripts_run(data, tmp_path):
+def test_all_scripts_run(data, tmp_path, monkeypatch):
     """One test, as a fixture would run them in every process that tests run in."""
+    draw = Figure.savefig  # without a look at how much is empty, which draws everything twice
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: draw(figure, path))
     run("--profile", "toy", "--folder", tmp_path)
     every_script_leaves_numbers_with_their_circumstances(tmp_path)
     closed_form_rows_are_at_the_papers_ceiling(tmp_path)
@@ -117,6 +124,10 @@ def test_without_data_everything_else_is_measured(tmp_path, monkeypatch):
     places = {"ELMFIELD_DATA": empty, "ELMFIELD_CACHE": tmp_path / "cache"}
     for name, value in (places | {"http_proxy": nowhere, "https_proxy": nowhere}).items():
         monkeypatch.setenv(name, str(value))
+    # What takes long and is looked at elsewhere: a finer grid of the flow, and drawing.
+    monkeypatch.setattr(navier_stokes, "generated", partial(navier_stokes.generated, refine=1))
+    blank = Image.new("RGB", (8, 8))
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: blank.save(path))
     told = run("--profile", "toy", "--folder", tmp_path, "--closed")
     assert "data sets are not at hand; their rows are marked." in told
     assert "  kodim05: " in told

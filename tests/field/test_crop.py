@@ -35,16 +35,12 @@ def test_a_crop_is_the_same_function(labels, settings, low, high, rng):
     close(on_samples(crop), on_samples(field)[inner], 1e-9)
 
 
-@pytest.mark.parametrize("past", [0.0, 1e-9, 1e-3, 0.1, 0.24, 0.26])
 @pytest.mark.parametrize(
-    "settings",
-    [
-        ef.smooth(cell=10, coefficients=300),
-        ef.smooth(order=2, cell=8, overlap=0.5),
-        ef.smooth(order=1.5, cell=9, overlap=1 / 3),
-        ef.oriented(),
-    ],
-    ids=["few", "halves", "thirds", "oriented"],
+    ("settings", "past"),
+    [(ef.smooth(cell=10, coefficients=300), past) for past in (0.0, 1e-9, 1e-3, 0.1, 0.24, 0.26)]
+    + [(ef.smooth(order=2, cell=8, overlap=0.5), past) for past in (0.0, 1e-3, 0.24)]
+    + [(ef.smooth(order=1.5, cell=9, overlap=1 / 3), past) for past in (1e-9, 0.1, 0.26)]
+    + [(ef.oriented(), past) for past in (1e-9, 0.24)],
 )
 def test_a_crop_may_end_just_past_a_blend(settings, past, rng):
     """Who spoke before the end of the blend was once asked beyond it."""

@@ -222,6 +222,7 @@ class TestEveryField:
         for what in ("value", "gradient"):
             some, many = asked(field, what, at[:40]), asked(field, what, at)
             close(many[:40], some, 1e-8 * np.abs(some).max())
+            assert asked(field, what, at[:0]).shape == (0, *some.shape[1:])
 
     def test_derivatives_are_those_of_the_values(self, preset, way, made, rng):
         field, h = made(preset, way, wavy), 1e-4
@@ -268,11 +269,11 @@ class TestEveryField:
             for what in ("value", "gradient"):
                 at = points(rng, 40, margin=0.05)
                 usual = np.abs(asked(field, what, at + shift) - asked(field, what, at - shift))
-                for place in axis.from_index(np.asarray(knots)):
-                    at = points(rng, 20, margin=0.05)
-                    at[:, k] = place
-                    jump = np.abs(asked(field, what, at + shift) - asked(field, what, at - shift))
-                    assert jump.max() < 4 * usual.max() + 1e-9
+                places = axis.from_index(np.asarray(knots))
+                at = points(rng, 20 * len(places), margin=0.05)
+                at[:, k] = np.repeat(places, 20)
+                jump = np.abs(asked(field, what, at + shift) - asked(field, what, at - shift))
+                assert jump.max(initial=0) < 4 * usual.max() + 1e-9
 
     def test_what_is_scaled_and_shifted_is_scaled_and_shifted(self, preset, way, made, rng):
         if preset is PRESETS["coded"]:
@@ -290,9 +291,9 @@ class TestEveryField:
         total, sizes = host(field.integral(LOW, HIGH)), [np.diff(e) for e in edges]
         # Dense layers are integrated by quadrature.
         close(sizes[0] @ means @ sizes[1], total, 1e-7 * np.abs(total))
-        nodes, weights = np.polynomial.legendre.leggauss(60)
+        nodes, weights = np.polynomial.legendre.leggauss(30)
         at = [(e[:-1, None] + np.diff(e)[:, None] * (nodes + 1) / 2).reshape(-1) for e in edges]
-        values = host(field.grid(*at)).reshape(3, 60, 2, 60)
+        values = host(field.grid(*at)).reshape(3, 30, 2, 30)
         sums = np.einsum("iajb,a,b->ij", values, weights / 2, weights / 2)
         close(means, sums, 1e-4 * np.abs(sums).max())
 

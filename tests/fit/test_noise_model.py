@@ -92,7 +92,7 @@ def test_counts(peak, rng):
 
 
 def test_noise_that_is_not_white_is_noticed(rng):
-    y, x = np.mgrid[:256, :256]
+    y, x = np.mgrid[:192, :192]
     clean = 100 + 40 * np.sin(x / 40) * np.cos(y / 50)
     white = 10 * rng.standard_normal(clean.shape)
     wide = sum(np.roll(white, (i, j), (0, 1)) for i in (0, 1) for j in (0, 1)) / 2

@@ -35,7 +35,7 @@ def kernel(box, A, s, x, xs):
     omega = waves(box)
     share = np.array([(EPSILON + w @ A @ w) ** -s for w in omega])
     share /= share.sum()
-    return np.array([[share @ np.cos(omega @ (p - q)) for q in xs] for p in x])
+    return np.array([np.cos((p - xs) @ omega.T) @ share for p in x])
 
 
 def free(box, x):

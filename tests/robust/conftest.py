@@ -4,6 +4,6 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("short", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("short", derandomize=True, deadline=None, max_examples=24)
 settings.register_profile("long", deadline=None, max_examples=5000, print_blob=True)
 PROFILE = settings.get_profile(os.environ.get("ELMFIELD_FUZZ", "short"))

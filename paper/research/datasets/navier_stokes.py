@@ -219,9 +219,14 @@ def _check(
 
 
 def generated(
-    n: int = 128, *, refine: int = 3, courant: float = 1.0, progress: Progress | bool = False
+    n: int = 128,
+    *,
+    frames: int = 100,
+    refine: int = 3,
+    courant: float = 1.0,
+    progress: Progress | bool = False,
 ) -> dict[str, Array]:
-    """The paper's flow by our solver: ``w``, shape (n, n, 100), and what goes with it.
+    """The paper's flow by our solver: ``w``, shape (n, n, frames), and what goes with it.
 
     Single precision. ``w0`` is the vorticity at time 0; ``t`` the times 0.01, 0.02, ..., 1; ``x``
     and ``y`` the points; ``viscosity``.
@@ -234,7 +239,7 @@ def generated(
     """
     grid = Grid((n, n), SIDE)
     start, x = grid.samples(grid.padded(initial_vorticity())), SIDE / n * np.arange(n)
-    t = np.arange(1, 101) / 100
+    t = np.arange(1, frames + 1) / 100
     options = {"refine": refine, "courant": courant, "progress": progress}
     w = vorticity(start, VISCOSITY, list(t), **options)  # type: ignore[arg-type]
     single = {"w": w.astype(np.float32), "w0": start.astype(np.float32)}

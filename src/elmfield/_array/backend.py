@@ -343,15 +343,19 @@ def put(size: int, index: Array, values: Array) -> Array:
 
 def put_rows(out: Array, index: Array, rows: Array) -> Array:
     """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
-    if is_numpy(out) and out.shape[1] == 1:  # five times faster than rows of one
-        out[:, 0][index] = rows[:, 0]
-        return out
-    if is_numpy(out) or is_torch(out):
+    if is_torch(out):
         out[index] = rows
         return out
-    host = np.array(to_numpy(out))
-    host[to_numpy(index)] = to_numpy(rows)
-    return move(host, out)
+    host, rows = _writable(out), to_numpy(rows)
+    if out.shape[1] == 1:  # five times faster than rows of one
+        host, rows = host[:, 0], rows[:, 0]
+    host[to_numpy(index)] = rows
+    return move(host.reshape(out.shape), out)
+
+
+def _writable(x: Array) -> np.ndarray:
+    """`x` on the host to write to: a NumPy array itself, of others a copy."""
+    return x if is_numpy(x) else np.array(to_numpy(x))
 
 
 def add_rows(out: Array, index: np.ndarray, rows: Array) -> Array:
@@ -359,14 +363,11 @@ def add_rows(out: Array, index: np.ndarray, rows: Array) -> Array:
 
     Indices must differ.
     """
-    if is_numpy(out):
-        out[:, index] += rows
-        return out
     if is_torch(out):
         return out.index_add_(1, move(index, out), rows)
-    host = np.zeros(out.shape)
-    host[:, index] = to_numpy(rows)
-    return out + move(host, out, out.dtype)
+    host = _writable(out)
+    host[:, index] += to_numpy(rows)
+    return move(host, out)
 
 
 def scatter_add(size: int, index: Array, values: Array) -> Array:
@@ -381,19 +382,15 @@ def scatter_add(size: int, index: Array, values: Array) -> Array:
 
 def add_runs(x: Array, starts: np.ndarray, axis: int) -> Array:
     """Sums of runs along an axis: entry i adds up what lies from starts[i] to the next start."""
-    xp = namespace(x)
     n = x.shape[axis]
     if len(starts) == n:
         return x
-    if is_numpy(x):
-        return np.add.reduceat(x, starts, axis=axis)
+    if not is_torch(x):
+        return move(np.add.reduceat(to_numpy(x), starts, axis=axis), x)
     owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, n)))
-    if compat.is_torch_namespace(xp):
-        sizes = [len(starts) if k == axis else m for k, m in enumerate(x.shape)]
-        out = xp.zeros(sizes, dtype=x.dtype, device=device(x))
-        return out.index_add_(axis, move(owner, x), x)
-    which = move((np.arange(len(starts))[:, None] == owner).astype(float), x, x.dtype)
-    return xp.moveaxis(xp.tensordot(which, x, axes=([1], [axis])), 0, axis)
+    sizes = [len(starts) if k == axis else m for k, m in enumerate(x.shape)]
+    out = namespace(x).zeros(sizes, dtype=x.dtype, device=device(x))
+    return out.index_add_(axis, move(owner, x), x)
 
 
 # --- factorisations ------------------------------------------------------------------------------
@@ -407,9 +404,7 @@ def solve_triangular(R: Array, B: Array) -> Array:
 
         return scipy.linalg.solve_triangular(R, B, check_finite=False)
     if compat.is_torch_namespace(xp):
-        import torch
-
-        return torch.linalg.solve_triangular(R, B, upper=True)
+        return xp.linalg.solve_triangular(R, B, upper=True)
     return xp.linalg.solve(R, B)
 
 
@@ -438,7 +433,5 @@ def triangle(*columns: Array, above: Array | None = None) -> Array:
 
         return scipy.linalg.qr(X, mode="raw", overwrite_a=True, check_finite=False)[1]
     if compat.is_torch_namespace(xp):
-        import torch
-
-        return torch.linalg.qr(X, mode="r")[1]
+        return xp.linalg.qr(X, mode="r")[1]
     return xp.linalg.qr(X)[1]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from elmfield._array.typing import Progress
-from elmfield.errors import MissingExtraError
+from elmfield.errors import need
 
 if TYPE_CHECKING:
     from rich import progress as parts
@@ -95,15 +95,10 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
 
 def _bars() -> "parts.Progress":
     """Bars on stderr with what is done, a rate and the time left; not started."""
-    try:
-        from rich import progress as parts  # takes 0.05 s
-        from rich.console import Console
-        from rich.text import Text
-    except ImportError as error:
-        raise MissingExtraError(
-            "A progress bar needs rich; pip install 'elmfield[cli]', or pass `progress` a callable "
-            "of (stage, done, total)."
-        ) from error
+    need("rich", "cli", "a progress bar (but not a callable)")
+    from rich import progress as parts  # takes 0.05 s
+    from rich.console import Console
+    from rich.text import Text
 
     class Rate(parts.ProgressColumn):
         """Steps per second."""

@@ -39,13 +39,10 @@ def view(
     port: Annotated[int, click.IntRange(0, 65535)] = 0,
     no_open: bool = False,
     host: str = "127.0.0.1",
-    samples: str | None = None,
-    preset: terminal.Preset | None = None,
-    denoise: terminal.Denoise | None = None,
     beam: int | None = None,
     folder: Annotated[Path, "--export"] | None = None,
     export_size: Annotated[int, click.IntRange(1, 4096)] = 64,
-    files: terminal.FileOptions,
+    files: terminal.SampleOptions,
     quiet: terminal.Quiet = False,
 ) -> None:
     """Look at a model or at samples in the browser (extra: view).
@@ -80,22 +77,17 @@ def view(
     with bars(False if quiet else None) as progress:
         truth: Array | None
         if is_model(model):
-            if preset or denoise or beam or (samples is None and files.selects):
+            if files.preset or files.denoise or beam or (files.samples is None and files.selects):
                 told = "a model is shown as it is; fitting and slices are for samples"
                 raise click.UsageError(f"{told} (--samples FILE).")
             field = ef.load(model)
-            truth = None if samples is None else files.read(Path(samples)).values
-        elif samples not in (None, "points", "means"):
-            raise click.UsageError("--samples is for a model; of samples the page knows them.")
+            truth = None if files.samples is None else files.read(Path(files.samples)).values
         elif beam:
             given = files.read(model)
             truth, partition = given.values, terminal.merged(given, (), regions=beam, cell=16)
             field = ef.fit(given, ef.paper(width=256), partition=partition, progress=progress)
         else:
-            how = terminal.SampleOptions(
-                **vars(files), preset=preset, samples=samples, denoise=denoise
-            )
-            field, truth = how.field(model, progress, True)
+            field, truth = files.field(model, progress, True)
         field = ef.Field(replace(field.model, labels=replace(field.labels, title=model.name)))
         if folder is not None:
             size = export_size << 20

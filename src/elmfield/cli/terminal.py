@@ -232,7 +232,7 @@ class SampleOptions(FileOptions):
     --preset
         smooth: right between the samples too; oriented: regions choose directions, best for
         pictures; paper: the paper's network and least squares.
-    --samples
+    --samples points|means
         What the numbers are: values at points, or means over their cells; by default what the file
         says, and pictures are means over their pixels.
     --denoise yes|LEVEL
@@ -242,7 +242,7 @@ class SampleOptions(FileOptions):
     """
 
     preset: Preset | None = None
-    samples: Annotated[str, click.Choice(["points", "means"])] | None = None
+    samples: str | None = None
     denoise: Denoise | None = None
 
     def settings(self, given: Gridded) -> Settings | None:

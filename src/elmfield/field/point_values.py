@@ -67,7 +67,7 @@ class Evaluator:
         return differentiable(self._known, plain, x, orders)
 
     def _known(self, x: Array, orders: list[Order]) -> list[Array]:
-        if self.direct is None:
+        if self.direct is None or len(x) == 0:  # no points need no region's coefficients
             return self.blended.partials(x, orders)
         found = self.direct.partials(np.asarray(to_numpy(x)), orders)
         return list(found) if is_numpy(x) else [move(v, x) for v in found]

@@ -56,7 +56,7 @@ def test_torch_follows_derivatives_at_points(made, y, rng):
     settings, merged = DERIVED[made]
     cut = ef.beam(y, cell=4, **merged) if merged else None
     field = ef.fit(torch.as_tensor(y), settings, partition=cut)
-    x = torch.as_tensor(rng.random((3, 2)) * 14 + 1.2).requires_grad_()
+    x = torch.as_tensor(rng.random((2, 2)) * 14 + 1.2).requires_grad_()
     assert torch.autograd.gradgradcheck(field.gradient, (x,))
     assert torch.autograd.gradcheck(field.hessian, (x,))
     assert torch.autograd.gradcheck(field.laplacian, (x,))
@@ -192,7 +192,7 @@ def test_torch_follows_samples(made, y, x, rng):
         "denoised": ef.smooth(denoise=True),
         "of a level": ef.smooth(denoise=0.2),
     }.get(made)
-    at, way = torch.as_tensor(x), torch.as_tensor(rng.standard_normal(y.shape))
+    at, way = torch.as_tensor(x[:2]), torch.as_tensor(rng.standard_normal(y.shape))
 
     def values(samples):
         return ef.fit(samples, settings, mask=mask)(at)
@@ -200,7 +200,7 @@ def test_torch_follows_samples(made, y, x, rng):
     samples, step = torch.as_tensor(y).requires_grad_(), 1e-6
     found = values(samples)
     ahead, behind = (values(samples + s * way).detach() for s in (step, -step))
-    for i in range(len(x)):
+    for i in range(len(at)):
         (slope,) = torch.autograd.grad(found[i], samples, retain_graph=True)
         assert abs(float(slope.sum()) - 1) < 1e-9  # a constant comes back
         close((ahead[i] - behind[i]) / (2 * step), (slope * way).sum(), 2e-6)
@@ -364,14 +364,13 @@ def places(i):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-@pytest.mark.parametrize(("start", "workers"), [("fork", 4), ("spawn", 1)])
-def test_workers_read_one_file_and_get_right_values(start, workers, rng, tmp_path):
+def test_workers_read_one_file_and_get_right_values(rng, tmp_path):
     field = ef.fit(rng.standard_normal((160, 160)))
     ef.save(field, tmp_path / "a.elm")
     data = Asked(tmp_path / "a.elm")
     data[0]  # the file has been read from, and its place in it moved
     loader = torch.utils.data.DataLoader(
-        data, batch_size=None, num_workers=workers, multiprocessing_context=start
+        data, batch_size=None, num_workers=4, multiprocessing_context="fork"
     )
     found = dict(loader)
     assert sorted(found) == list(range(48))

@@ -201,15 +201,15 @@ def test_the_papers_flow_made_here_is_that_of_the_data(data):
     """Two solvers, two grids (384² and 512²), two time steps; stored in single precision.
 
     Half a unit in the last place of 27 is 1e-6; both starts agree to a few 1e-5, and shear makes
-    more of it. Measured: 3.8e-5, and 4.3e-6 rms.
+    more of it. Measured over all 100 frames: 3.8e-5, and 4.3e-6 rms. A quarter of them is made here.
     """
     with np.load(data / datasets.about("navier-stokes").files[0].path) as stored:
         expected = {k: stored[k] for k in ("w", "t", "x")}
     told = []
-    made = navier_stokes.generated(progress=lambda *report: told.append(report))
+    made = navier_stokes.generated(frames=25, progress=lambda *report: told.append(report))
     assert made["w"].dtype == np.float32
-    np.testing.assert_allclose(made["w"], expected["w"], rtol=0, atol=1e-4)
-    assert np.sqrt(np.mean((made["w"] - expected["w"]) ** 2.0)) < 1e-5
-    for k in ("t", "x"):
-        np.testing.assert_allclose(made[k], expected[k], rtol=0, atol=1e-14)
-    assert told[-1] == ("flow", 100, 100)
+    np.testing.assert_allclose(made["w"], expected["w"][..., :25], rtol=0, atol=1e-4)
+    assert np.sqrt(np.mean((made["w"] - expected["w"][..., :25]) ** 2.0)) < 1e-5
+    np.testing.assert_allclose(made["t"], expected["t"][:25], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(made["x"], expected["x"], rtol=0, atol=1e-14)
+    assert told[-1] == ("flow", 25, 25)
