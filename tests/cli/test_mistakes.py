@@ -58,7 +58,7 @@ import pytest
         (
             "fit photo.png -o x.elm --variable foo",
             1,
-            "picture files have no names; got variable 'foo'",
+            ".png files have no names; got variable 'foo'",
         ),
         ("fit broken.png -o x.elm", 3, "broken.png cannot be read as a picture"),
         ("fit none.png -o x.elm", 3, "none.png cannot be read as a picture"),

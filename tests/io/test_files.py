@@ -60,7 +60,7 @@ def test_a_file_cut_short_is_unreadable(tmp_path, name, cut):
 
 def test_only_named_arrays_can_be_asked_for(tmp_path):
     write(plain_grid(np.eye(9), ROW), tmp_path / "x.npy")
-    with pytest.raises(ValueError, match=r"NumPy files have no names; got variable 'foo'"):
+    with pytest.raises(ValueError, match=r"\.npy files have no names; got variable 'foo'"):
         read(tmp_path / "x.npy", variable="foo")
 
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -61,48 +60,22 @@ def check_pixels(path: Path, shape: Sequence[int]) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Format:
-    """A kind of file, whose module has functions `read` and `write`.
+FORMATS = {
+    "raster": ".png .jpg .jpeg .jp2 .j2k .jxl .webp .avif .heic .heif .bmp .gif .ppm .pgm",
+    "tiff": ".tif .tiff",
+    "climate": ".nc .nc4 .cdf .grib .grib2 .grb .grb2 .zarr",
+    "medical": ".nii .nii.gz .mgz .mgh .mha .mhd .nrrd .nhdr",
+    "dicom": ".dcm .dicom",
+    "arrays": ".npy .npz .mat .cfl",
+    "media": ".wav .flac .ogg .mp4 .mkv .avi .mov .webm",
+}
+"""Modules of `elmfield.io.formats`, and how the names end of the files that each reads and writes;
+all have functions `read` and `write`."""
 
-    Parameters
-    ----------
-    name : str
-        What people call it.
-    suffixes : tuple of str
-        How its files' names end.
-    module : str
-        Which of `elmfield.io.formats` reads and writes it.
-    """
+MODULES = {suffix: module for module, ends in FORMATS.items() for suffix in ends.split()}
+"""Which module reads and writes files whose names end so."""
 
-    name: str
-    suffixes: tuple[str, ...]
-    module: str
-
-    def load(self) -> ModuleType:
-        """The module that reads and writes it; imported when first asked for."""
-        return import_module(f"elmfield.io.formats.{self.module}")
-
-
-FORMATS = (
-    Format("picture", (".png", ".jpg", ".jpeg", ".jp2", ".j2k", ".jxl", ".webp"), "raster"),
-    Format("picture", (".avif", ".heic", ".heif", ".bmp", ".gif", ".ppm", ".pgm"), "raster"),
-    Format("TIFF", (".tif", ".tiff"), "tiff"),
-    Format("NetCDF", (".nc", ".nc4", ".cdf"), "climate"),
-    Format("GRIB", (".grib", ".grib2", ".grb", ".grb2"), "climate"),
-    Format("Zarr", (".zarr",), "climate"),
-    Format("NIfTI", (".nii", ".nii.gz"), "medical"),
-    Format("MGH", (".mgz", ".mgh"), "medical"),
-    Format("MetaImage, NRRD", (".mha", ".mhd", ".nrrd", ".nhdr"), "medical"),
-    Format("DICOM", (".dcm", ".dicom"), "dicom"),
-    Format("NumPy", (".npy", ".npz"), "arrays"),
-    Format("MATLAB", (".mat",), "arrays"),
-    Format("BART", (".cfl",), "arrays"),
-    Format("sound", (".wav", ".flac", ".ogg"), "media"),
-    Format("video", (".mp4", ".mkv", ".avi", ".mov", ".webm"), "media"),
-)
-
-NAMED = {".npz", ".mat", ".dicom"}.union(*(f.suffixes for f in FORMATS if f.module == "climate"))
+NAMED = {".npz", ".mat", ".dicom", *FORMATS["climate"].split()}
 """Files whose arrays have names."""
 
 MODELS = (".elm", ".elm.zarr")
@@ -129,10 +102,11 @@ def check_model_name(argument: str, path: str | Path) -> None:
 
 def refuse_samples(path: object) -> None:
     """Raise if a file given as a model is, by its name, one of samples."""
-    name, kind = Path(str(path)).name, _known_format(str(path))
-    if kind is not None and not is_model(name) and Path(str(path)).is_file():
-        what = kind.name if kind.name == "picture" else f"{kind.name} file"
-        model = f"{name.removesuffix(suffix_of(name))}.elm"
+    name = Path(str(path)).name
+    suffix = suffix_of(name)
+    if suffix in MODULES and not is_model(name) and Path(str(path)).is_file():
+        what = "picture" if MODULES[suffix] == "raster" else f"{suffix} file"
+        model = f"{name.removesuffix(suffix)}.elm"
         raise StoreError(
             f"{name} is a {what}, no model: fit it first, `elmfield fit {name} -o {model}` or "
             f"fit({name!r})."
@@ -142,22 +116,20 @@ def refuse_samples(path: object) -> None:
 def suffix_of(path: str | Path) -> str:
     """How the name ends, as the table of formats has it."""
     name = Path(path).name.lower()
-    known = [s for f in FORMATS for s in f.suffixes if name.endswith(s)]
-    return max(known, key=len, default=Path(name).suffix)
+    return max(filter(name.endswith, MODULES), key=len, default=Path(name).suffix)
 
 
-def _known_format(path: str | Path) -> Format | None:
-    suffix = suffix_of(path)
-    return next((f for f in FORMATS if suffix in f.suffixes), None)
+def format_of(path: str | Path) -> str:
+    """The module that reads and writes a file, by its name; one of `FORMATS`."""
+    if (suffix := suffix_of(path)) not in MODULES:
+        told = f"files ending in {suffix!r} are not known; known: {' '.join(MODULES)}"
+        raise ValueError(f"{Path(path).name}: {told}")
+    return MODULES[suffix]
 
 
-def format_of(path: str | Path) -> Format:
-    """The kind of file, by its name."""
-    if (known := _known_format(path)) is not None:
-        return known
-    every = " ".join(s for f in FORMATS for s in f.suffixes)
-    told = f"files ending in {suffix_of(path)!r} are not known; known: {every}"
-    raise ValueError(f"{Path(path).name}: {told}")
+def _load_format(name: str) -> ModuleType:
+    """Import a module of `FORMATS`."""
+    return import_module(f"elmfield.io.formats.{name}")
 
 
 # --- read and write -------------------------------------------------------------------------------
@@ -208,21 +180,21 @@ def read(
     """
     path = path_of(path)
     if path.is_dir() and not is_model(path) and suffix_of(path) != ".zarr":
-        kind = next(f for f in FORMATS if f.module == "dicom")
-        if not kind.load().holds_series(path):  # only those with the slices of one are read whole
+        kind = _load_format("dicom")
+        if not kind.holds_series(path):  # only those with the slices of one are read whole
             raise IsADirectoryError(f"{path} is a folder; say which file in it to read.")
     elif is_model(path):
         told = f"open it with load({str(path)!r})"
         raise ValueError(f"{path.name} is a model, not samples; {told}.")
     else:
-        kind = format_of(path)
+        kind = _load_format(format_of(path))
         check_exists(path)
         if variable is not None and suffix_of(path) not in NAMED:
-            told = f"arrays in {kind.name} files have no names; got variable {variable!r}"
+            told = f"arrays in {suffix_of(path)} files have no names; got variable {variable!r}"
             raise NoSuchArrayError(f"{path.name}: {told}.")
     before = _max_pixels.set(max_pixels)
     try:
-        found: Gridded = kind.load().read(path, variable, lazily=lazily)
+        found: Gridded = kind.read(path, variable, lazily=lazily)
     finally:
         _max_pixels.reset(before)
     return found
@@ -233,7 +205,7 @@ def put(samples: Gridded, path: Path, colours: str | None = None) -> None:
     end = atomic_write.resolve_links(path)
     if not end.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
-    kind = format_of(path).load()
+    kind = _load_format(format_of(path))
     with atomic_write.scratch_folder(end) as work:
         try:
             kind.write(samples, work / path.name, colours=colours)

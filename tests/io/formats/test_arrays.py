@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import elmfield as ef
 from elmfield import read, write
 
 RNG = np.random.default_rng(0)
@@ -28,6 +29,20 @@ def test_lines_that_turn_back_are_no_coordinates(tmp_path):
     turns = np.array([0, 5, 3, 9, 7], np.uint8)  # whose differences, as such, are all above 0
     np.savez(tmp_path / "x.npz", u=RNG.random((5, 7)), y=turns, x=np.arange(7) + 1.0)
     assert not read(tmp_path / "x.npz").coords
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mat"])
+def test_what_is_written_is_read_with_its_coordinates(suffix, tmp_path):
+    coords = {"y": np.arange(5) * 2.0, "x": np.arange(7) + 1.0}
+    field = ef.fit(RNG.random((5, 7)), dims=("y", "x"), coords=coords)
+    write(field, tmp_path / f"x{suffix}")
+    back = read(tmp_path / f"x{suffix}")
+    assert_array_equal(back.values, field.samples())
+    assert back.dims == ("y", "x")
+    for name, c in coords.items():
+        assert_array_equal(back.coords[name], c)
+    np.savez(tmp_path / "y.npz", y=coords["y"])
+    assert read(tmp_path / "y.npz").shape == (5,)
 
 
 def test_pickled_arrays_are_refused(tmp_path):

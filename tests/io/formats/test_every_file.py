@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from elmfield.cli import cli
 from elmfield.cli.terminal import FileOptions
-from elmfield.io.files import FORMATS
+from elmfield.io.files import MODULES
 from elmfield.io.gridded import grid_of
 from support import ROOT
 
 BESIDE = ROOT.parent / "shared" / "data"
 DATA = Path(os.environ.get("ELMFIELD_DATA", BESIDE))
-KNOWN = {s for f in FORMATS for s in f.suffixes}
+KNOWN = set(MODULES)
 FILES = (
     sorted(p for p in DATA.rglob("*") if p.is_file() and any(map(p.name.endswith, KNOWN)))
     if DATA.is_dir()

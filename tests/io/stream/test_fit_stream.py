@@ -231,10 +231,12 @@ def test_sources_of_all_kinds_are_alike(tmp_path):
     assert len({v for k, v in found.items() if k != "a path"}) == 1  # that one names its axes
 
 
-def test_a_list_is_an_array(tmp_path):
+def test_a_list_is_an_array(tmp_path, monkeypatch):
     values = rough((9, 8), dtype="float64")
-    field = ef.fit(values.tolist(), out=tmp_path / "a.elm")
+    monkeypatch.chdir(tmp_path)
+    field = ef.fit(values.tolist(), out="a.elm")
     assert np.array_equal(field.samples(), values)
+    assert os.listdir() == ["a.elm"]
 
 
 def test_files_keep_their_coordinates(tmp_path):

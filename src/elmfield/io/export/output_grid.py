@@ -248,7 +248,7 @@ def coordinates_of(like: Array) -> GridCoordinates:
         from elmfield.io.model.load import load
 
         like = load(path_of(like))
-    elif is_path(like) and format_of(path_of(like)).module == "climate":
+    elif is_path(like) and format_of(path_of(like)) == "climate":
         from elmfield.io.formats.climate import grid
 
         like = grid(check_exists(like))  # several variables, or none, will do

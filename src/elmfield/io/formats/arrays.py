@@ -81,19 +81,28 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
 
 def _read_npz(path: Path, variable: str | None) -> Gridded:
     arrays = _load(path)
-    numeric = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
-    shapes = {k: v.shape for k, v in numeric.items()}
-    big = {k: shape for k, shape in shapes.items() if len(shape) > 1} or shapes
+    shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
+    return _choose_array(path, shapes, arrays.__getitem__, variable)
+
+
+def _choose_array(
+    path: Path, shapes: dict[str, Any], take: Callable[[str], Array], variable: str | None
+) -> Gridded:
+    """The array that is meant among several, whose shapes are known, with its coordinates.
+
+    Arrays of one axis whose lengths are, in this order, those of its axes, say where samples lie.
+    """
+    lines = [k for k, shape in shapes.items() if max(shape) == math.prod(shape)]
+    big = {k: shape for k, shape in shapes.items() if k not in lines} or shapes
     name = choose(path, shapes if variable else big, variable)
-    values = numeric[name]
-    # One-dimensional arrays whose lengths are, in this order, those of the axes, say where the
-    # samples lie.
-    lines = {k: v for k, v in numeric.items() if v.ndim == 1 and k != name and _is_monotone(v)}
-    if [len(v) for v in lines.values()] == list(values.shape):
-        at = {k: np.asarray(v, np.float64) for k, v in lines.items()}
-        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in lines.items()}
+    values = take(name)
+    found = {k: np.ravel(take(k)) for k in lines if k != name}
+    found = {k: v for k, v in found.items() if _is_monotone(v)}
+    if [len(v) for v in found.values()] == list(values.shape):
+        at = {k: np.asarray(v, np.float64) for k, v in found.items()}
+        axes = {k: AxisLabels(dtype=v.dtype.name) for k, v in found.items()}
         labels = Labels(name=name, axes=axes, align="nodes")
-        return Gridded(values=values, dims=tuple(lines), coords=at, labels=labels)
+        return Gridded(values=values, dims=tuple(found), coords=at, labels=labels)
     return _from_array(values, name)
 
 
@@ -112,16 +121,15 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
                 k: v.shape[::-1]
                 for k, v in opened.items()
                 if isinstance(v, h5py.Dataset) and v.dtype.kind in "biufc" and v.size > 1
-            }
-            name = choose(path, shapes, variable)
-            values = np.asarray(opened[name]).T  # MATLAB counts its first axis fastest
-    else:
-        from scipy.io import loadmat
+            }  # MATLAB counts its first axis fastest
+            return _choose_array(
+                path, shapes, lambda k: np.ascontiguousarray(opened[k][()].T), variable
+            )
+    from scipy.io import loadmat
 
-        found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray)}
-        shapes = {k: v.shape for k, v in found.items() if v.dtype.kind in "biufc" and v.size > 1}
-        values = found[name := choose(path, shapes, variable)]
-    return _from_array(np.ascontiguousarray(values), name)
+    found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray)}
+    shapes = {k: v.shape for k, v in found.items() if v.dtype.kind in "biufc" and v.size > 1}
+    return _choose_array(path, shapes, lambda k: np.ascontiguousarray(found[k]), variable)
 
 
 def _read_cfl(path: Path) -> Gridded:

@@ -18,7 +18,7 @@ import numpy as np
 from elmfield._array.typing import Floats
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.io.conventions import bounds_of
-from elmfield.io.files import format_of, need, reading
+from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import from_dataarray, to_xarray
@@ -37,12 +37,17 @@ PACKED = {"scale_factor", "add_offset"}
 """What an encoding has where numbers were stored as others."""
 
 
+def _kind_of(path: Path) -> str:
+    known = {".zarr": "Zarr", **dict.fromkeys((".grib", ".grib2", ".grb", ".grb2"), "GRIB")}
+    return known.get(suffix_of(path), "NetCDF")
+
+
 def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gridded:
     """A variable; the only one, or the one that is named.
 
     `lazily` the file stays open, and its chunks or messages are read as they are needed.
     """
-    kind = format_of(path).name
+    kind = _kind_of(path)
     with reading(path, kind):
         found = _open(path)
         with ExitStack() as stack:
@@ -64,7 +69,7 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
 def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
-    kind = format_of(path).name
+    kind = _kind_of(path)
     if find_spec("eccodes") is not None and find_spec("pyproj") is not None:
         import_module("pyproj")  # after ecCodes it would find no database
     if kind == "GRIB":
@@ -100,7 +105,7 @@ def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "x
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     """Write a variable with its coordinates and attributes."""
     xarray = need("xarray", "xarray", f"writing {path.name}")
-    kind = format_of(path).name
+    kind = _kind_of(path)
     if kind == "GRIB":
         _write_grib(samples, path)
         return
@@ -145,9 +150,9 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 
 def grid(path: Path) -> Any:
     """A Dataset of the coordinates in a file of any number of variables."""
-    with reading(path, format_of(path).name):
+    with reading(path, _kind_of(path)):
         found = _open(path)
-        if format_of(path).name == "GRIB":
+        if _kind_of(path) == "GRIB":
             return _pick(path, found, None).coords.to_dataset().load()
         with found[0] as ds:
             return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()

@@ -82,11 +82,8 @@ def _read_file(path: Path) -> Gridded:
     pydicom = need("pydicom", "io", "reading DICOM files")
     with reading(path, "a DICOM picture"):
         data = pydicom.dcmread(path)
-        values = data.pixel_array
-        slope, shift = _rescale(data)
+        values = _pixels(data)
     colour = int(data.get("SamplesPerPixel", 1)) > 1
-    if (slope, shift) != (1.0, 0.0):
-        values = values * slope + shift
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
     affine = None
     if len(names) == 2 and _is_placed(data):  # its axes first, then that across it
@@ -138,6 +135,13 @@ def _rescale(data: Slice) -> tuple[float, float]:
     return next(iter(found), (1.0, 0.0))
 
 
+def _pixels(data: Slice) -> Array:
+    """The values of a file as they are meant; whole numbers where nothing scales them."""
+    slope, shift = _rescale(data)
+    values: Array = data.pixel_array
+    return values if (slope, shift) == (1.0, 0.0) else values * slope + shift
+
+
 def _header(data: Slice) -> Attrs:
     """Metadata of a file: public elements, without large ones."""
     return {
@@ -160,10 +164,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
         places, order = _sort_slices(folder, slices)
         slices = [slices[i] for i in order]
         _check_alike(folder, slices)
-        values = np.stack([d.pixel_array for d in slices])
-        scales = np.array([_rescale(d) for d in slices])
-        if not (scales == (1, 0)).all():
-            values = values * scales[:, :1, None] + scales[:, 1:, None]
+        values = np.stack([_pixels(d) for d in slices])
     affine = _affine(slices, places)
     names = ("slice", "row", "column")
     return _make_samples(values, names, spacing_of(affine), slices[0], affine, {}, series=True)

@@ -173,5 +173,10 @@ def _boxes(data: bytes, kind: bytes) -> Iterator[bytes]:
         at = end
 
 
-SIZES = {"png": size_of_png, "jpeg2k": size_of_jpeg_2000, "jpegxl": size_of_jpeg_xl, "heif": size_of_heif}
-"""What tells rows and columns that a file claims, by the name of its codec in imagecodecs."""
+SIZES = {
+    "png": size_of_png,
+    "jpeg2k": size_of_jpeg_2000,
+    "jpegxl": size_of_jpeg_xl,
+    "heif": size_of_heif,
+}
+"""What reads rows and columns that a file claims, by its codec in imagecodecs."""

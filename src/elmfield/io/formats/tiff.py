@@ -1,14 +1,14 @@
 """TIFF: stacks and pictures through tifffile; maps (GeoTIFF) through rasterio, coordinates kept."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, DType, Floats
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.field.coordinates.output_positions import holds
 from elmfield.io.conventions import Gaps, map_axes
@@ -67,32 +67,25 @@ def _read_pages(path: Path, slab: tuple[slice, ...]) -> Array:
         return np.asarray(zarr.open_array(store, mode="r")[slab])
 
 
-@dataclass(frozen=True)
-class MapWindows:
-    """Reads windows of a map: bands, rows, columns; gaps are NaN, and numbers as they are meant."""
+def _read_window(path: Path, meant: Callable[..., Array], slab: tuple[slice, ...]) -> Array:
+    """A window of a map, of whatever tiles it touches: bands, rows, columns."""
+    rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
+    bands, rows, columns = slab
+    window = ((rows.start, rows.stop), (columns.start, columns.stop))
+    with rasterio.open(path) as file:
+        values = file.read([b + 1 for b in range(file.count)[bands]], window=window)
+    return meant(values[:, :: rows.step or 1, :: columns.step or 1], bands)
 
-    path: Path
-    dtype: np.dtype[Any]
-    gaps: Gaps
-    scales: tuple[float, ...]
-    offsets: tuple[float, ...]
 
-    def __call__(self, slab: tuple[slice, ...]) -> Array:
-        """The window, of whatever tiles it touches."""
-        rasterio = need("rasterio", "geo", "reading a TIFF file with map coordinates")
-        bands, rows, columns = slab
-        window = ((rows.start, rows.stop), (columns.start, columns.stop))
-        with rasterio.open(self.path) as file:
-            values = file.read([b + 1 for b in range(file.count)[bands]], window=window)
-        return self.meant(values[:, :: rows.step or 1, :: columns.step or 1], bands)
-
-    def meant(self, values: Array, bands: slice = slice(None)) -> Array:
-        """Numbers of some bands as they are meant."""
-        values = self.gaps.out_of(values)
-        scales, offsets = (np.reshape(v, (-1, 1, 1))[bands] for v in (self.scales, self.offsets))
-        if np.any(scales != 1) or np.any(offsets != 0):
-            values = values * scales + offsets
-        return values.astype(self.dtype, copy=False)
+def _meant(
+    gaps: Gaps, dtype: DType, scaling: Floats, values: Array, bands: slice = slice(None)
+) -> Array:
+    """Numbers of some bands as they are meant: gaps are NaN; `scaling` are factors and offsets."""
+    values = gaps.out_of(values)
+    scales, offsets = scaling[:, bands, None, None]
+    if np.any(scales != 1) or np.any(offsets != 0):
+        values = values * scales + offsets
+    return values.astype(dtype, copy=False)
 
 
 def _to_visible(values: Array, axes: str, page: Opened) -> tuple[Array, str]:
@@ -181,12 +174,12 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         if file.count == 1 and "palette" in file.colorinterp[0].name:
             # In a map the numbers are what counts; their colours are kept in the header.
             header["colours"] = keepable(file.colormap(1))
-        scales, offsets = (tuple(map(float, v)) for v in (file.scales, file.offsets))
+        scaling = np.array([file.scales, file.offsets], np.float64)
         units = {u for u in file.units if u}
         if len(units) == 1:
             attrs["units"] = units.pop()
         crs = file.crs.to_wkt() if file.crs else None
-    is_scaled = set(scales) != {1.0} or set(offsets) != {0.0}  # applied, as NetCDF's are
+    is_scaled = bool((scaling != [[1], [0]]).any())  # applied, as NetCDF's are
     dtype = gaps.dtype(stored)
     if is_scaled and (stored != np.float32 or gaps.is_stored):
         dtype = np.dtype(np.float64)
@@ -204,8 +197,9 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
         dtype=stored.name if gaps.is_stored and not is_scaled else None,
         header=header,
     )
-    windows = MapWindows(path, dtype, gaps, scales, offsets)
-    values = Lazy(windows, whole, dtype, stored=(1, *block)) if lazily else windows.meant(values)
+    meant = partial(_meant, gaps, dtype, scaling)
+    window = partial(_read_window, path, meant)
+    values = Lazy(window, whole, dtype, stored=(1, *block)) if lazily else meant(values)
     at = {}
     if t.b == 0 and t.d == 0:
         y, x = (np.arange(n) + 0.5 for n in whole[1:])

@@ -174,7 +174,7 @@ class Stream:
                 order=gap_order(settings, self.missing),
                 periodic=self.encode.domain.periodic,
                 clip=settings.clip,
-                folder=work.levels(),
+                folder=work.levels,
                 spacings=self.encode.domain.spacings,
             )
             self.progress("fill", 1, 1)
@@ -276,7 +276,7 @@ class Stream:
             if workers.count_reads(own, chunks) < workers.MIN_READS_TO_COPY:
                 return None
         room = self._room * (1 if k is None else source.shape[k])
-        return workers.make_spool(work.levels(), source.array, workers.merge_chunks(chunks, room))
+        return workers.make_spool(work.levels, source.array, workers.merge_chunks(chunks, room))
 
     @property
     def _room(self) -> int:

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Work:
 
     Attributes
     ----------
-    target : str or Path
+    target : str
         Where the model will be.
     root : str
         Where it grows.
@@ -55,15 +56,14 @@ class Work:
         out = local_path(out)
         self.is_remote = is_url(out)
         self._held, self._is_locked = ExitStack(), False
-        self._levels: Path | None = None
-        self.target: str | Path
         if self.is_remote:
             self.target = str(out).rstrip("/")
             folder, _, name = self.target.rpartition("/")
             self.root = f"{folder}/.{name}.partial"
         else:
-            self.target = resolve_links(Path(out))
-            self.root = str(self.target.parent / f".{atomic_write.short_name(self.target)}.partial")
+            place = resolve_links(Path(out))
+            self.target = str(place)
+            self.root = str(place.parent / f".{atomic_write.short_name(place)}.partial")
         self.store = stores.folder_at(self.root)
         if not (self.is_remote and PLAN in self.store.sizes()):  # else this work left it there
             check_target(out)
@@ -82,7 +82,7 @@ class Work:
     def close(self) -> None:
         """Let others work here, and forget what lies on this machine only."""
         self._held.close()
-        self._levels, self._is_locked = None, False
+        self._is_locked = False
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
@@ -96,17 +96,14 @@ class Work:
             self.store.clear(keep="levels")
             self.store.write(PLAN, text)
 
+    @cached_property
     def levels(self) -> Path:
-        """Return a folder of this machine for a copy of the array, and for coarser versions."""
-        if self._levels is None and self.is_remote:
+        """A folder of this machine for a copy of the array, and for coarser versions."""
+        if self.is_remote:
             made = tempfile.TemporaryDirectory(prefix="elmfield-", ignore_cleanup_errors=True)
-            self._levels = Path(self._held.enter_context(made))
-        elif self._levels is None:
-            self._lock()
-            self._levels = Path(self.root, "levels")
-            if self._levels.is_file():
-                self._levels.unlink()
-        return self._levels
+            return Path(self._held.enter_context(made))
+        self._lock()
+        return Path(self.root, "levels")
 
     def _lock(self) -> None:
         """Make the folder, and let no other process work there; behind a URL nothing is locked."""
