@@ -22,7 +22,7 @@ from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
-from elmfield.field.blend.means import averaged, over
+from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.fit.encoder import Encoder
@@ -373,7 +373,7 @@ def _cells(
         borders.append(c)
     weights = {plane[0]: cosine} if is_sphere else {}
     x = [o.astype(float) for o in own]
-    found, covered = averaged(of.model, over(of.model, edges, x, split=gaps, weights=weights), gaps)
+    found, covered = means_over(of.model, edges, x, gaps, weights)
     values = np.moveaxis(np.asarray(to_numpy(found), np.float64), plane, (0, 1))
     share = np.ones(values.shape) if covered is None else np.moveaxis(covered, plane, (0, 1))
     share = np.broadcast_to(share, values.shape)

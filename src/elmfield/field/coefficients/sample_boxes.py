@@ -70,10 +70,6 @@ class SampleBoxes:
             missing=None if gone is None else InMemory(gone),
         )
 
-    def with_standardised(self, values: Array | None) -> "SampleBoxes":
-        """The same with samples that are standardised already; itself if there are none."""
-        return self if values is None else replace(self, source=InMemory(values), is_raw=False)
-
     @property
     def n_channels(self) -> int:
         """Number of channels C."""

@@ -20,7 +20,7 @@ from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.grids import along
-from elmfield.field.blend.means import averaged, over
+from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import is_ordered, own_samples
@@ -263,8 +263,7 @@ class Rendering:
         if self.quantity == "std":
             found, covered = std_of_means(field.model, edges), None
         else:
-            parts = over(field.model, edges, x, split=gaps, weights=weights)
-            found, covered = averaged(field.model, parts, gaps)
+            found, covered = means_over(field.model, edges, x, gaps, weights)
         means = np.asarray(to_numpy(found)).astype(str(field.dtype).rsplit(".", 1)[-1])
         covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
         is_known = part[..., None] * covered >= self.min_coverage - 1e-9
