@@ -216,9 +216,10 @@ class Blended:
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
         axes, k = self._axes, int(np.argmax([len(c) for c in x]))
-        if axes is None and self._shares_layers:
-            return dense_on_grid(self, x)
         if axes is None:
+            own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
+            if self.partition.is_regular and not self.is_scattered and not own:
+                return dense_on_grid(self, x)  # layers of one shape are the same
             return self.partials_on_grid(x, [(0,) * len(x)])[0]
         most = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * max(a.width for a in axes)))
         if len(x[k]) > most and not leads_along(self):
@@ -245,12 +246,6 @@ class Blended:
         points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
         found = self.partials(move(points, self.like, xp.float64), orders)
         return [xp.reshape(f, (*map(len, x), -1)) for f in found]
-
-    @property
-    def _shares_layers(self) -> bool:
-        """Whether regular regions have dense layers, the same for all of one shape."""
-        own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
-        return self.partition.is_regular and not self.is_scattered and not own
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
         """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
