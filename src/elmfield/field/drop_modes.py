@@ -112,10 +112,6 @@ class Ledger:
             left[group.regions] = to_numpy(xp.sum(xp.astype(out, xp.float64), axis=(1, 2)))
         return left
 
-    def loses(self, most: float, kept: list[Array]) -> bool:
-        """Whether more energy than `most` is dropped."""
-        return bool(self.dropped(kept).sum() > most)
-
     def apply(self, kept: list[Array]) -> Blended:
         """The function with only the kept modes."""
         groups = []
@@ -235,8 +231,12 @@ def _modes_for_psnr(ledger: Ledger, samples: Samples, psnr: float) -> list[Array
     boxes = np.prod(ledger.blended.partition.boxes[1], axis=1).sum() * samples.n_channels
     allowed = samples.data_range**2 * 10 ** (-psnr / 10)
     ask, best = 1.0, ledger.choose(0.0)
+
+    def loses(kept: list[Array]) -> bool:
+        return bool(ledger.dropped(kept).sum() > ask * allowed * boxes)
+
     for _ in range(8 if allowed > 0 else 0):
-        kept, _ = _bisect_price(ledger, partial(ledger.loses, ask * allowed * boxes))
+        kept, _ = _bisect_price(ledger, loses)
         mse = errors(samples, ledger.apply(kept))[0]
         if mse <= allowed:
             best = kept

@@ -18,7 +18,7 @@ from elmfield.field.adapters.warp import warped
 from elmfield.field.blend import means as over_boxes
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps
-from elmfield.field.coordinates.parse import Spacings, own_samples, own_slab
+from elmfield.field.coordinates.parse import Spacings, own_samples
 from elmfield.field.drop_modes import keep_less
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.model import Model
@@ -272,7 +272,7 @@ class Field(AtPoints):
         """
         gaps = shows_gaps(self.model, missing)
         if chunks is None:
-            return at_samples(self.model, own_slab(self.domain), dtype, gaps=gaps)
+            return at_samples(self.model, own_samples(self.domain), dtype, gaps=gaps)
         return to_dask(LazyGrid(self.model, dtype_asked=dtype, gaps=gaps), chunks)
 
     def means(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.output_positions import class_dtype, gone_at, shows_gaps, with_gaps
-from elmfield.field.coordinates.parse import own_samples, own_slab
+from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.point_values import QUANTITIES, derived
 from elmfield.field.uncertainty.posterior import std_on_grid
 from elmfield.samples import EXACT
@@ -107,7 +107,7 @@ def tail_of(quantity: str, d: int) -> tuple[int, ...]:
 
 
 def at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The samples with these numbers on each axis, in any order, as they were given.
 
@@ -118,27 +118,23 @@ def at_samples(
     boxes = exact_samples(model)
     if boxes is None:
         return values_at_samples(model, x, dtype, gaps=gaps)
-    spans: list[Any] = [
-        (i, None) if isinstance(i, slice) else np.unique(i, return_inverse=True) for i in x
-    ]
+    spans = [np.unique(i, return_inverse=True) for i in x]
     block = move(boxes.read_grid([at for at, _ in spans]), model.offset)
     for k, (at, order) in enumerate(spans):
-        if order is not None and not np.array_equal(order, np.arange(len(at))):
+        if not np.array_equal(order, np.arange(len(at))):
             block = take(block, move(order, block), axis=k)
     block = model.joined(block, axis=block.ndim - 1)
     block = as_dtype(block, sample_dtype(model, gaps) if dtype is None else dtype)
     if gaps:
-        numbers = [np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x]
-        block = with_gaps(block, gone_at(model, numbers), model.labels.fill_value)
+        block = with_gaps(block, gone_at(model, x), model.labels.fill_value)
     return model.channels_back(block)
 
 
 def values_at_samples(
-    model: "Model", x: Sequence[Integers | slice], dtype: DType = None, *, gaps: bool = False
+    model: "Model", x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The function at samples; whole numbers, where these were coded with loss."""
-    numbers = (np.arange(i.start, i.stop) if isinstance(i, slice) else i for i in x)
-    found = gridded(model, [n.astype(np.float64) for n in numbers], dtype, "samples", gaps=gaps)
+    found = gridded(model, [n.astype(np.float64) for n in x], dtype, "samples", gaps=gaps)
     if dtype is None and not model.labels.classes and model.blended.gives_whole_numbers:
         found = namespace(found).round(found)
     return found
@@ -154,7 +150,7 @@ def coarse_means(model: "Model", k: int) -> Array:
     k = whole("k", k, 0)
     if k == 0:
         gaps = shows_gaps(model, None)
-        return at_samples(model, own_slab(model.domain), gaps=gaps)
+        return at_samples(model, own_samples(model.domain), gaps=gaps)
     k, f, x = min(k, 62), model.blended, own_samples(model.domain)
     own = Tiling.whole((*map(len, x), f.n_channels))
     if f.source_samples is not None and own.sizes[:-1] == model.shape:

@@ -136,7 +136,7 @@ def _query(
     if quantity.startswith("std"):
         out = std_at_index(model, of, index)
     else:
-        out = _evaluate(model, quantity, index, function)
+        out = at_index(model, quantity, index, function)
     mark, gone = None if beyond is None else beyond[:, None], model.hidden(index, missing)
     if gone is not None:
         mark = gone if mark is None else mark | gone
@@ -149,13 +149,10 @@ def _query(
     return out[(slice(None),) * len(lead) + (0, ...)] if model.channel_axis is None else out
 
 
-def values_at_index(model: "Model", index: Array) -> Array:
-    """Values (n, C) at index coordinates (n, d) inside the domain; what is missing filled."""
-    return _evaluate(model, "value", index, None)
-
-
-def _evaluate(model: "Model", quantity: str, index: Array, function: Function | None) -> Array:
-    """A quantity at index coordinates, in batches."""
+def at_index(
+    model: "Model", quantity: str, index: Array, function: Function | None = None
+) -> Array:
+    """A quantity (n, C, ...) at index coordinates (n, d) in the domain; what is missing filled."""
     n, d = index.shape
     function = model.function_for(n) if function is None else function
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))

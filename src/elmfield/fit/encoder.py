@@ -31,7 +31,7 @@ from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, rings_of, without_rings
-from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
+from elmfield.samples import WHOLE, InMemory, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth, with_levels
 from elmfield.settings.oriented import resolved
 
@@ -281,10 +281,13 @@ class Encoder:
         if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
             tell(N)  # coefficients are those of the samples that will be coded
             return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
+        boxes = groups[0].boxes
+        if samples.standardised is not None:
+            boxes = replace(boxes, source=InMemory(samples.standardised), is_raw=False)
         for c in groups:
             if c.beliefs is None:
                 every = np.arange(len(c.regions))
-                ready = replace(c, boxes=c.boxes.with_standardised(samples.standardised))
+                ready = replace(c, boxes=boxes)
                 values, left[c.regions] = ready.project(every, samples.present, tell)
             else:  # regions pass through their samples, and choose an energy in between
                 values = c.precompute().computed

@@ -137,8 +137,7 @@ def fit(
     >>> bool(abs(field([10.5, 20.25]) - np.sin(6 * 10.5 / 39) * np.cos(4 * 20.25 / 39)) < 1e-2)
     True
     """
-    mesh = None if is_array(values) else face_mesh_of(values)
-    if mesh is not None:
+    if not is_array(values) and (mesh := face_mesh_of(values)) is not None:
         return _fit_mesh(values, mesh, variable, settings, progress)
     tell = reporter(progress)
     limit = nullcontext() if memory_limit is None else limited(memory_limit)

@@ -352,6 +352,19 @@ def test_dense_points_are_summed_to_the_same(kind, rng):
         close(one, other, 1e-12 * 100 ** sum(a))
 
 
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_terms_are_left_out_that_a_dtype_does_not_hold(order, rng):
+    own = ef.fit(walk(rng, 40, 33)).model.direct.axes[0]
+    short, last = own.within_rounding(np.dtype(np.float32), order), np.finfo(np.float32).eps / 16
+    assert own.within_rounding(np.dtype(np.float64), order).rows.shape == own.rows.shape
+    assert short.rows.shape[1] < own.rows.shape[1]
+    left = own.rows.copy()
+    left[:, : short.rows.shape[1]] = 0
+    slopes = np.polynomial.chebyshev.chebder(left, order, scl=2 * own.per_unit, axis=1)
+    off = np.polynomial.chebyshev.chebval(np.linspace(-1, 1, 101), np.moveaxis(slopes, 1, 0))
+    assert np.abs(off).max() <= last * np.abs(own.rows).max()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_answers_depend_on_the_point_alone(kind, dtype, rng):

@@ -25,7 +25,7 @@ from elmfield.field.coordinates.labels import (
     coordinates_out,
 )
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
-from elmfield.field.coordinates.parse import check_names, own_coords, own_samples, own_slab
+from elmfield.field.coordinates.parse import check_names, own_coords, own_samples
 from elmfield.field.coordinates.units import derivative_labels
 from elmfield.field.grid_values import LazyGrid, at_samples, gridded, to_dask
 from elmfield.field.point_values import QUANTITIES, query
@@ -163,7 +163,7 @@ def interpolate(
         if not coords and quantity == "value" and chunks is None:
             # Whole numbers as they were, if a number among them stands for a missing one.
             kind = whole_dtype(model, missing) if model.labels.dtype is not None else None
-            return to_numpy(at_samples(model, own_slab(model.domain), kind, gaps=gaps))
+            return to_numpy(at_samples(model, own_samples(model.domain), kind, gaps=gaps))
         x, beyond = model.coordinates.columns(tuple(columns), outside)
         if chunks is not None:
             return to_dask(

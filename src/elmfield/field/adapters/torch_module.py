@@ -168,14 +168,13 @@ class FieldModule(PointModule):
         self.coefficients = nn.Parameter(own.contiguous())  # (N, q_1, ..., q_d, C)
         self.lattice = [(a.low, a.per_unit, a.count) for a in axes]
         self.n_cells = part.n_cells
-        self.terms = []
+        # Torch may differentiate twice.
+        axes = tuple(a.within_rounding(own.numpy().dtype, 2) for a in axes)
+        self.terms = [a.rows.shape[1] for a in axes]
         for k, a in enumerate(axes):
             table = np.concatenate([a.pieces.coefficients, 0 * a.pieces.coefficients[:1]])
             piece = np.where(a.piece < 0, len(table) - 1, a.piece)
             cells = np.stack([a.lower, a.upper], axis=1)
-            size = np.abs(table).max(axis=(0, 2))
-            seen = size > float(torch.finfo(own.dtype).eps) / 16 * size.max()
-            self.terms.append(int(np.flatnonzero(seen).max()) + 1)
             held = {"table": table, "piece": piece, "cells": cells}  # (U + 1, K, q), (J, 2) twice
             for name, array in held.items():
                 self.register_buffer(f"{name}_{k}", torch.as_tensor(array))
@@ -293,8 +292,8 @@ class FieldModule(PointModule):
         return F, ready
 
     def _table(self, k: int) -> Tensor:
-        """Polynomials of axis k, (U + 1, K, q): terms that the coefficients' dtype can see."""
-        return self.get_buffer(f"table_{k}")[:, : self.terms[k]].to(self.coefficients.dtype)
+        """Polynomials of axis k, (U + 1, K, q), in the coefficients' dtype."""
+        return self.get_buffer(f"table_{k}").to(self.coefficients.dtype)
 
 
 def _spans(axis: Intervals, n_cells: int, nothing: int) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
 from elmfield.field.coordinates.output_positions import class_dtype, shows_gaps, winners, with_gaps
 from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
-from elmfield.field.point_values import values_at_index
+from elmfield.field.point_values import at_index
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -148,7 +148,7 @@ def _means(model: "Model", at: Array, each: int, missing: str | None) -> Array:
     What lies nearest to a missing sample does not count, and a mean is NaN where that is more than
     half of it.
     """
-    values, gone = values_at_index(model, at), model.hidden(at, missing)
+    values, gone = at_index(model, "value", at), model.hidden(at, missing)
     xp = namespace(values)
     values = xp.reshape(values, (-1, each, values.shape[-1]))
     if gone is None:

@@ -16,7 +16,6 @@ from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.field.blend.grids import (
     AxisPlan,
-    AxisTable,
     along,
     contracted,
     dense_on_grid,
@@ -217,9 +216,10 @@ class Blended:
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
         axes, k = self._axes, int(np.argmax([len(c) for c in x]))
-        if axes is None and self._shares_layers:
-            return dense_on_grid(self, x)
         if axes is None:
+            own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
+            if self.partition.is_regular and not self.is_scattered and not own:
+                return dense_on_grid(self, x)  # layers of one shape are the same
             return self.partials_on_grid(x, [(0,) * len(x)])[0]
         most = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * max(a.width for a in axes)))
         if len(x[k]) > most and not leads_along(self):
@@ -246,12 +246,6 @@ class Blended:
         points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
         found = self.partials(move(points, self.like, xp.float64), orders)
         return [xp.reshape(f, (*map(len, x), -1)) for f in found]
-
-    @property
-    def _shares_layers(self) -> bool:
-        """Whether regular regions have dense layers, the same for all of one shape."""
-        own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
-        return self.partition.is_regular and not self.is_scattered and not own
 
     def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
         """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
@@ -302,38 +296,33 @@ class Blended:
         self, runs: list[Runs], orders: list[tuple[int, ...]], dtype: DType = None
     ) -> list[Array]:
         """Sums over runs of derivatives of product models, for each of some orders."""
-        xp, group, first = namespace(self.like), self.groups[0], runs[0]
+        xp, group = namespace(self.like), self.groups[0]
         asked = [{o[k] for o in orders} for k in range(len(runs))]
+        axes = group.model.axes
+        assert axes is not None
 
-        def table(k: int, r: Runs) -> AxisTable:
-            assert group.model.axes is not None
-            return self.plan(k, r.places, max(asked[k])).summed(group.model.axes[k], r, asked[k])
-
-        def some(r: Runs) -> list[Array]:
-            tables = [table(0, r), *others]
+        def parts(r: Runs) -> list[list[Array]]:
+            """Results of runs of the first axis, part by part: of cells that fill a batch each."""
+            n, plan = len(r), self.plan(0, r.places, max(asked[0]))
+            if len(plan.cells) > most and n > 1:
+                return parts(r.part(0, n // 2)) + parts(r.part(n // 2, n))
+            if len(plan.cells) > most and (m := len(r.places)) > 1:
+                (low,), (high,) = parts(r.between(0, m // 2)), parts(r.between(m // 2, m))
+                return [[a + b for a, b in zip(low, high)]]
+            tables = [plan.summed(axes[0], r, asked[0]), *others]
             used = self.partition.labels[np.ix_(*(a.cells for a in tables))]
             c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
             c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
             c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
-            return contracted(c, tables, orders)
+            return [contracted(c, tables, orders)]
 
-        def parts(r: Runs, starts: Integers) -> list[tuple[int, int]]:
-            """Ranges of runs, each with at most so many cells of the first axis as fill a batch."""
-            if self.partition.n_cells[0] <= most:
-                return [(0, len(starts))]
-            return self.plan(0, r.places).parts(starts, most)
-
-        others = [table(k, r) for k, r in enumerate(runs[1:], 1)]
+        others = [
+            self.plan(k, r.places, max(asked[k])).summed(axes[k], r, asked[k])
+            for k, r in enumerate(runs[1:], 1)
+        ]
         each = group.model.n_modes * self.n_channels * (2 + len(orders))
         most = capacity(self.like) // (each * math.prod(a.cells.size for a in others))
-        found = []
-        for i, j in parts(first, first.starts):
-            r = first.part(i, j)
-            if j - i == 1:  # of many cells perhaps, whose sums are added
-                every = [some(r.between(*ends)) for ends in parts(r, np.arange(len(r.places)))]
-                found.append([sum(same[1:], same[0]) for same in zip(*every)])
-            else:
-                found.append(some(r))
+        found = parts(runs[0])
         return found[0] if len(found) == 1 else [xp.concat(same) for same in zip(*found)]
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:

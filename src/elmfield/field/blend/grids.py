@@ -88,22 +88,6 @@ class AxisPlan:
         upper[two] = at[len(x) :]
         return cls(cells, offsets, at[: len(x)], upper, b.ramp, centres[line[cells], k, None])
 
-    def parts(self, starts: Integers, most: int) -> list[tuple[int, int]]:
-        """Ranges of runs of the positions with at most so many cells each, or of one run each.
-
-        `starts`, (n,), tells where each run begins.
-        """
-        both = self.cells[np.stack([self.lower, self.upper]) // self.n_slots]
-        low = np.minimum.reduceat(both.min(axis=0), starts).tolist()
-        high = np.maximum.reduceat(both.max(axis=0), starts).tolist()
-        found, i, a, b = [], 0, low[0], high[0]
-        for j in range(1, len(low)):
-            a, b = min(a, low[j]), max(b, high[j])
-            if b - a >= most:
-                found.append((i, j))
-                i, a, b = j, low[j], high[j]
-        return [*found, (i, len(low))]
-
     def summed(self, functions: AxisFunctions, runs: Runs, orders: set[int]) -> "AxisTable":
         """Sums over runs of the positions of the cells' functions times windows, differentiated.
 

@@ -80,13 +80,6 @@ class Runs:
         places, weights = self.places[a:b], self.weights[a:b]
         return Runs(places=places, weights=weights, starts=np.zeros(1, np.int64))
 
-    def boxes(self, i: int, j: int) -> "Runs":
-        """What lies in boxes i to j."""
-        a = self.parents[i]
-        b = self.parents[j] if j < len(self.parents) else len(self)
-        own = {"parents": self.parents[i:j] - a, "nearest": self.nearest[a:b]}
-        return replace(self.part(a, b), **own)
-
     @property
     def shares(self) -> Floats:
         """What each run has of its box, (n,)."""
@@ -223,34 +216,6 @@ def knots_of(blended: "Blended", k: int) -> Floats:
     return np.concatenate(knots)
 
 
-def over(
-    model: "Model",
-    edges: Sequence[Floats | None],
-    x: Sequence[Floats] = (),
-    *,
-    split: bool = False,
-    weights: Mapping[int, Weight] | None = None,
-    fine: bool | None = None,
-) -> list[Runs]:
-    """How to average between edges, in index coordinates, on each axis; at positions `x` for None.
-
-    `weights` tell, for axes by number, what places count for.
-    """
-    given = {} if weights is None else weights
-    fine = model.blended.is_product if fine is None else fine
-    how = []
-    for k, (axis, e) in enumerate(zip(model.domain.axes, edges)):
-        if e is None:
-            how.append(Runs.points(x[k], nearest(axis, x[k])))
-        else:
-            knots, weight = knots_of(model.blended, k), given.get(k)
-            own = averages(axis, e, knots, fine=fine, split=split, weight=weight)
-            if weight is not None and model.blended.holds_means:
-                own = _with_cell_means(model.blended, axis, k, e, own, weight)
-            how.append(own)
-    return how
-
-
 def _with_cell_means(
     blended: "Blended", axis: Axis, k: int, edges: Floats, runs: Runs, weight: Weight
 ) -> Runs:
@@ -313,7 +278,7 @@ def integral_between(
         span = model.domain.span(*ends)
     volume = math.prod(b - a for a, b in zip(*ends))
     edges = [np.asarray(e) for e in zip(*span)]
-    mean, _ = averaged(model, over(model, edges, fine=True), False)
+    mean, _ = means_over(model, edges, [], False, fine=True)
     xp = namespace(mean)
     value = xp.astype(volume * xp.reshape(mean, (-1,)), model.dtype)
     return value[0] if model.channel_axis is None else value
@@ -358,44 +323,48 @@ def sum_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
     return (own_sum[0], count[0]) if model.channel_axis is None else (own_sum, count)
 
 
+@with_less_memory
 def means_over(
     model: "Model",
     edges: Sequence[Floats | None],
     x: Sequence[Floats],
     gaps: bool,
     weights: Mapping[int, Weight] | None = None,
+    fine: bool | None = None,
 ) -> tuple[Array, Array | None]:
-    """Means between edges, at positions `x` for None, and what is covered: see :func:`averaged`.
-
-    Boxes on a line are taken in parts: their places are many times as many as they are.
-    """
-    first = edges[0]
-    if len(edges) > 1 or first is None or len(first) - 1 <= LINE_MAX_BOXES:
-        return averaged(model, over(model, edges, x, split=gaps, weights=weights), gaps)
-    parts = [
-        averaged(model, over(model, [first[i : j + 1]], split=gaps), gaps)
-        for i, j in runs_of(len(first) - 1, LINE_MAX_BOXES)
-    ]
-    means = namespace(model.offset).concat([m for m, _ in parts], axis=0)
-    return means, np.concatenate([c for _, c in parts if c is not None]) if gaps else None
-
-
-@with_less_memory
-def averaged(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | None]:
     """Means, (n_1, ..., n_d, C), and the part of each box that is not missing, if that is asked.
 
-    Without gaps all of a box counts. With them, what lies nearest to a missing sample does not: the
-    rest is averaged, and where there is none the mean is NaN.
+    Between edges, in index coordinates, on each axis, or at positions `x` for None; `weights` tell,
+    for axes by number, what places count for. Without gaps all of a box counts. With them, what
+    lies nearest to a missing sample does not: the rest is averaged, and where there is none the
+    mean is NaN.
     """
-    xp = namespace(model.offset)
-    sizes = [len(a.parents) for a in axes]
-    parts = math.prod(len(a) for a in axes[1:]) * int(model.offset.shape[0])
-    each = max(1, math.ceil(len(axes[0]) / max(1, sizes[0])))
-    longest = LINE_MAX_BOXES if len(axes) == 1 and model.blended.is_product else MEANS_MAX_PARTS
+    xp, given = namespace(model.offset), {} if weights is None else weights
+    is_product, ends = model.blended.is_product, edges[0]
+    fine = is_product if fine is None else fine
+
+    def along(k: int, e: Floats | None, at: Floats) -> Runs:
+        axis, weight = model.domain.axes[k], given.get(k)
+        if e is None:
+            return Runs.points(at, nearest(axis, at))
+        knots = knots_of(model.blended, k)
+        runs = averages(axis, e, knots, fine=fine, split=gaps, weight=weight)
+        if weight is None or not model.blended.holds_means:
+            return runs
+        return _with_cell_means(model.blended, axis, k, e, runs, weight)
+
+    own = list(x) or [np.empty(0)] * len(edges)
+    others = [along(k, e, at) for k, (e, at) in enumerate(zip(edges, own)) if k]
+    n = len(own[0]) if ends is None else len(ends) - 1
+    # With gaps a box has a run for each sample; they are taken some at a time.
+    each = 1 + int(np.ptp(ends) / n) if gaps and ends is not None else 1
+    parts = math.prod(len(a) for a in others) * int(model.offset.shape[0])
+    longest = LINE_MAX_BOXES if not others and is_product else MEANS_MAX_PARTS
     step = max(1, min(capacity(model.offset) // max(1, 4 * parts * each), longest // each))
-    found = [
-        _some(model, [axes[0].boxes(i, j), *axes[1:]], gaps) for i, j in runs_of(sizes[0], step)
-    ]
+    found = []
+    for i, j in runs_of(n, step):
+        first = along(0, None if ends is None else ends[i : j + 1], own[0][i:j])
+        found.append(_some(model, [first, *others], gaps))
     if len(found) == 1:
         return found[0]
     means = xp.concat([m for m, _ in found], axis=0)

@@ -70,10 +70,6 @@ class SampleBoxes:
             missing=None if gone is None else InMemory(gone),
         )
 
-    def with_standardised(self, values: Array | None) -> "SampleBoxes":
-        """The same with samples that are standardised already; itself if there are none."""
-        return self if values is None else replace(self, source=InMemory(values), is_raw=False)
-
     @property
     def n_channels(self) -> int:
         """Number of channels C."""
@@ -120,11 +116,9 @@ class SampleBoxes:
             return self._standardise(gather_boxes(values, partition, regions, box, inside))
         starts = partition.boxes[0][regions]
         Y = np.empty((len(regions), math.prod(box), self.n_channels), self.like.dtype)
-        if self.tiles is None:
-            Y[:] = self._on_boxes(partition, starts, box)
-        else:
-            for rows in self.tiles.batches(partition, starts, box):
-                Y[rows] = self._on_boxes(partition, starts[rows], box)
+        tiles = self.tiles
+        for rows in [slice(None)] if tiles is None else tiles.batches(partition, starts, box):
+            Y[rows] = self._on_boxes(partition, starts[rows], box)
         return Y if inside is None else Y[:, np.flatnonzero(inside)]
 
     def _on_boxes(self, partition: Partition, starts: Integers, box: tuple[int, ...]) -> Array:

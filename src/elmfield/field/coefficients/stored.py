@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 class Coefficients(ABC):
     """Coefficients c of G regions, r modes and C channels."""
 
+    values: Array
+    """The numbers, where they are kept."""
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """G, r and C."""
 
     @property
-    @abstractmethod
     def like(self) -> Array:
         """An array in the library, dtype and on the device of the coefficients."""
+        return self.values
 
     @abstractmethod
     def take(self, rows: Integers) -> Array:
@@ -134,11 +137,6 @@ class Full(Coefficients):
         G, r, C = self.values.shape
         return G, r, C
 
-    @property
-    def like(self) -> Array:
-        """An array in the library, dtype and on the device of the coefficients."""
-        return self.values
-
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions."""
         return rows_of(self.values, rows)
@@ -201,11 +199,6 @@ class Ragged(Coefficients):
     def shape(self) -> tuple[int, int, int]:
         """G, r and C."""
         return (len(self.starts) - 1) // self.n_channels, len(self.ranking), self.n_channels
-
-    @property
-    def like(self) -> Array:
-        """An array in the library, dtype and on the device of the coefficients."""
-        return self.values
 
     @property
     def kept(self) -> Integers:

@@ -28,15 +28,10 @@ def is_ordered(c: Floats) -> bool:
     return bool(abs(np.sign(np.diff(c)).sum()) == len(c) - 1)
 
 
-def own_slab(domain: Domain) -> tuple[slice, ...]:
-    """On each axis, the samples inside the domain."""
-    first = [math.ceil(a - 1e-9) for a in domain.low]
-    return tuple(slice(a, max(a, math.floor(b + 1e-9) + 1)) for a, b in zip(first, domain.high))
-
-
 def own_samples(domain: Domain) -> list[Integers]:
-    """The same, number by number."""
-    return [np.arange(s.start, s.stop) for s in own_slab(domain)]
+    """On each axis, the numbers of the samples inside the domain."""
+    ends = zip(domain.low, domain.high)
+    return [np.arange(math.ceil(a - 1e-9), math.floor(b + 1e-9) + 1) for a, b in ends]
 
 
 def own_coords(domain: Domain) -> list[Floats]:

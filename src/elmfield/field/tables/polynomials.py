@@ -85,13 +85,12 @@ class Polynomials:
         if not is_numpy(x):
             if not is_numpy(self.coefficients):
                 return self._by_library(x, orders)
-            return differentiable(self._by_numpy, None, x, orders)
+            return differentiable(
+                lambda x, orders: [move(v, x) for v in self.partials(to_numpy(x), orders)],
+                None, x, orders,
+            )  # fmt: skip
         few = x.shape[0] <= GATHERED_MAX_POINTS
         return self._few(x, orders) if few else self._many(x, orders)
-
-    def _by_numpy(self, x: Array, orders: list[Order]) -> list[Array]:
-        """What NumPy answers to points of another library in the processor's memory."""
-        return [move(v, x) for v in self.partials(to_numpy(x), orders)]
 
     def stretch(self, a: Order, cell: Array) -> Array:
         """What a derivative by s is by steps: a number, or one for each cell of (n,)."""
