@@ -59,41 +59,6 @@ KEPT = 3
 """Meshes that are kept for the next array, and sets of places that are kept with each."""
 
 
-@dataclass(frozen=True)
-class Starts:
-    """Numbers of samples as cubic polynomials of the coordinates, on cells of these.
-
-    Parameters
-    ----------
-    low, step : arrays, shape (2,)
-        Where the cells begin, and how wide they are.
-    turn : float
-        Degrees after which the second coordinate repeats, or infinity.
-    polynomials : Polynomials
-        NaN where samples next to each other are rows apart, and off the mesh.
-    """
-
-    low: Floats
-    step: Floats
-    turn: float
-    polynomials: Polynomials
-
-    def cells(self, given: Floats) -> Floats:
-        """Places (n, 2) in numbers of cells."""
-        x = given - self.low
-        if np.isfinite(self.turn):
-            x[:, 1] %= self.turn
-        x /= self.step
-        return x
-
-    def __call__(self, given: Floats) -> Floats:
-        """Numbers of samples (n, 2) near places (n, 2); NaN where that is not known."""
-        x = self.cells(given)
-        i = np.stack([v for (v,) in self.polynomials.by_channel(x, [(0, 0)])], axis=-1)
-        i[((x < 0) | (x > self.polynomials.counts)).any(axis=1)] = np.nan
-        return i
-
-
 @dataclass(frozen=True, eq=False)
 class Mesh:
     """Where the samples of a curvilinear grid are; kept for the next array on it.
@@ -127,13 +92,19 @@ class Mesh:
         good = np.flatnonzero(np.isfinite(given).all(axis=1))
         is_many = len(good) > max(TABLE_MIN_POINTS, len(self._samples))
         if is_many and (starts := self._starts) is not None:
-            by = starts.polynomials.by_cell(starts.cells(given.take(good, axis=0)))
-            order = good if by is None else good.take(by)
+            x = given.take(good, axis=0)
+            if self.radius is not None:
+                x[:, 1] = starts.low[1] + (x[:, 1] - starts.low[1]) % 360
+            order = starts.by_cell(x)
+            order = np.arange(len(x)) if order is None else order
+            high = [low + n / m for low, n, m in zip(starts.low, starts.counts, starts.per_unit)]
 
             def work(span: tuple[int, int]) -> None:
                 some = order[slice(*span)]
-                own = given.take(some, axis=0)
-                i[some], off[some] = self._newton(self._vectors(own), starts(own))
+                own, place = x.take(some, axis=0), good.take(some)
+                start = np.stack([v for (v,) in starts.by_channel(own, [(0, 0)])], axis=-1)
+                start[((own < starts.low) | (own > high)).any(axis=1)] = np.nan
+                i[place], off[place] = self._newton(self._vectors(own), start)
 
             spread(work, runs(len(order), BLOCK_POINTS))
             good = good[off[good] > FOUND_CELLS]
@@ -219,16 +190,20 @@ class Mesh:
         return replace(own, coefficients=c)
 
     @cached_property
-    def _starts(self) -> Starts | None:
-        """Where Newton's steps begin for many points; None where no table fits in memory."""
+    def _starts(self) -> Polynomials | None:
+        """Numbers of samples as cubic polynomials of the coordinates: where Newton's steps begin.
+
+        For many points; NaN off the mesh, and where samples next to each other are rows apart. None
+        where no table fits in memory.
+        """
         if self._table is None:
             return None
         flat = self.given[np.isfinite(self.given).all(axis=-1)]
-        low, size, turn = flat.min(axis=0), np.ptp(flat, axis=0), np.inf
+        low, size = flat.min(axis=0), np.ptp(flat, axis=0)
         wide = size.copy()
         if self.radius is not None:
             low[1], gap = widest_gap(flat[:, 1])
-            size[1], turn = 360 - gap, 360.0
+            size[1] = 360 - gap
             wide[:] = size[0], size[1] * cosine(flat[:, 0].mean())
         counts = np.ceil(wide * np.sqrt(STARTS_PER_SAMPLE * len(flat) / wide.prod())).astype(int)
         step = size / counts
@@ -247,11 +222,10 @@ class Mesh:
         V = np.stack([np.outer(t**p, t**q).ravel() for p, q in exponents(2, 3)], axis=-1)
         c = windows @ np.linalg.pinv(V).T
         c[~(np.abs(c @ V.T - windows).max(axis=(1, 2)) < START_CELLS)] = np.nan
-        polynomials = Polynomials(
-            low=(0.0, 0.0), per_unit=(1, 1), counts=tuple(counts.tolist()), degree=3,
+        return Polynomials(
+            low=tuple(low), per_unit=tuple(1 / step), counts=tuple(counts.tolist()), degree=3,
             coefficients=np.ascontiguousarray(c.transpose(1, 2, 0)),
         )  # fmt: skip
-        return Starts(low, step, turn, polynomials)
 
 
 _meshes = Recent[Any, Mesh]()
