@@ -21,6 +21,7 @@ from elmfield.domain.axis import cell_edges
 from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
+from elmfield.field.coordinates.parse import own_coords
 from elmfield.io.conventions import map_axes
 from elmfield.io.gridded import transform_of
 
@@ -273,12 +274,12 @@ def map_target(
 
 def even(of: Field, given: Mapping[str, Floats], edges: Mapping[str, Floats]) -> MapTarget:
     """Places at coordinates on the axes of a map; their samples where there are none."""
-    plane = [of.domain.axes[k] for k in map_plane(of)]
-    y, x = (given.get(axis.name, axis.from_index(np.arange(float(axis.size)))) for axis in plane)
-    rows, columns = (edges.get(a.name, cell_edges(c)) for a, c in zip(plane, (y, x)))
-    if of.labels.horizontal([a.name for a in plane]) is not None:
+    own, dims = own_coords(of.domain), [of.domain.dims[k] for k in map_plane(of)]
+    y, x = (given.get(name, own[k]) for name, k in zip(dims, map_plane(of)))
+    rows, columns = (edges.get(name, cell_edges(c)) for name, c in zip(dims, (y, x)))
+    if of.labels.horizontal(dims) is not None:
         rows = np.clip(rows, -90, 90)
-    return map_target(of, y, x, dims=[a.name for a in plane], edges=(rows, columns))
+    return map_target(of, y, x, dims=dims, edges=(rows, columns))
 
 
 def reprojected(labels: Labels, grid: MapTarget) -> Labels:
