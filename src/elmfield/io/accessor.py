@@ -198,7 +198,7 @@ class ElmAccessor:
                 told = f"edges on axis {name!r} must be at least two, on one line"
                 raise ValueError(f"{told}; got shape {e.shape}.")
         middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-        target = TargetGrid(axes=middles, edges=numbers)
+        target = TargetGrid(middles, edges=numbers)
         return to_xarray(Rendering(field=field, mean=True, **told).on_target(target))
 
 

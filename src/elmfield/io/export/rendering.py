@@ -106,7 +106,7 @@ class Rendering:
             if not self.mean:
                 around = coordinates.boxes(x, window) if self.antialias else ()
                 return self._at_places(x, around)
-            target = TargetGrid(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
+            target = TargetGrid({a.name: a.from_index(c) for a, c in zip(axes, x)})
         return self.on_target(target)
 
     def _check_size(self, x: Sequence[Floats]) -> None:
@@ -173,15 +173,15 @@ class Rendering:
         """The quantity on a grid that is not made of the field's samples."""
         on_map = isinstance(self.field, Curvilinear) or (self.mean and self._is_of_faces)
         if isinstance(target, TargetGrid) and on_map:
-            target = even(self._frame, target.axes, target.edges)
+            target = even(self._frame, target.coords, target.edges)
         if isinstance(target, MapTarget):
             found = self._on_map(target)
         else:
             dims = self.field.domain.dims
             own = zip(dims, own_coords(self.field.domain))
-            at = [np.asarray(target.axes.get(n, c)) for n, c in own]
+            at = [np.asarray(target.coords.get(n, c)) for n, c in own]
             self._check_size(at)
-            if self.mean or (self._is_mean and all(map(is_ordered, target.axes.values()))):
+            if self.mean or (self._is_mean and all(map(is_ordered, target.coords.values()))):
                 values = self._means(target, at)
             else:
                 how: Any = {"quantity": self.quantity, "missing": self.missing}
@@ -232,7 +232,7 @@ class Rendering:
         part: Array = np.ones(())  # of each cell, what the domain has of it
         for k, (axis, c) in enumerate(zip(axes, at)):
             share, e = np.ones(len(c)), None
-            if axis.name in target.axes:
+            if axis.name in target.coords:
                 share, e = self._inside(k, c, target.edges.get(axis.name))
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
