@@ -67,19 +67,39 @@ class Mesh:
     ----------
     given : array, shape (n, m, 2)
         Latitudes and longitudes, or y and x; NaN where they are not known.
-    places : Field
-        The same, between the samples too: unit vectors on the sphere, or y and x; channels last.
-    tree : cKDTree
-        Those that are known.
+    axes : pair of Axis
+        Rows and columns.
     radius : float or None
         Of the sphere, in metres; None on a map.
+    fold : Fold or None
+        How rows go on beyond the last one.
     """
 
     given: Floats
-    places: Field
-    tree: Any
+    axes: Sequence[Axis]
     radius: float | None
+    fold: "Fold | None"
     _found: Recent[Any, tuple[Floats, Bools]] = field_of(default_factory=Recent)
+
+    @cached_property
+    def _vectors(self) -> Floats:
+        """Where the samples are, (n, m, C): unit vectors on the sphere, or y and x."""
+        return self._as_vectors(self.given)
+
+    @cached_property
+    def places(self) -> Field:
+        """The same, between the samples too; channels last."""
+        y, fold = self._vectors, self.fold
+        whole = y if fold is None else fold.beyond(y, 0, 1)
+        made = spline_encoder(whole.shape, self.axes, order=4.0)(whole, missing="nan")
+        return made if fold is None else fold.crop(made, len(y))
+
+    @cached_property
+    def tree(self) -> Any:
+        """A cKDTree of those that are known."""
+        from scipy.spatial import cKDTree  # 0.1 s, for these alone
+
+        return cKDTree(self._vectors[np.isfinite(self._vectors).all(axis=-1)])
 
     def locate(self, places: Array) -> tuple[Floats, Bools]:
         """Numbers of samples (..., 2) at places (..., 2), and which lie on the mesh."""
@@ -104,11 +124,11 @@ class Mesh:
                 own, place = x.take(some, axis=0), good.take(some)
                 start = np.stack([v for (v,) in starts.by_channel(own, [(0, 0)])], axis=-1)
                 start[((own < starts.low) | (own > high)).any(axis=1)] = np.nan
-                i[place], off[place] = self._newton(self._vectors(own), start)
+                i[place], off[place] = self._newton(self._as_vectors(own), start)
 
             spread(work, runs(len(order), BLOCK_POINTS))
             good = good[off[good] > FOUND_CELLS]
-        at = self._vectors(given[good])
+        at = self._as_vectors(given[good])
         away, near = self.tree.query(at, eps=1.0)
         i[good], off[good] = self._newton(at, self._samples[near])
         # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
@@ -131,9 +151,9 @@ class Mesh:
         away, near = self.tree.query(at, k=np.arange(1, most + 1), eps=eps)
         return away, near
 
-    def _vectors(self, given: Floats) -> Floats:
-        """Unit vectors (n, 3) of places on the sphere; y and x of a map themselves."""
-        return given if self.radius is None else unit_vectors(given[:, 0], given[:, 1])
+    def _as_vectors(self, given: Floats) -> Floats:
+        """Unit vectors (..., 3) of places on the sphere; y and x of a map themselves."""
+        return given if self.radius is None else unit_vectors(given[..., 0], given[..., 1])
 
     def _newton(self, at: Floats, start: Floats) -> tuple[Floats, Floats]:
         """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
@@ -208,7 +228,7 @@ class Mesh:
         counts = np.ceil(wide * np.sqrt(STARTS_PER_SAMPLE * len(flat) / wide.prod())).astype(int)
         step = size / counts
         nodes = np.moveaxis(np.indices(counts + 3), 0, -1).reshape(-1, 2) - 1.0
-        at = self._vectors(low + nodes * step)
+        at = self._as_vectors(low + nodes * step)
         own = self._samples[self._around(at, 1.0)[1]]
         i, off = self._newton(at, own[:, 0])
         far = np.abs(own - own[:, :1]).max(axis=2).argmax(axis=1)
@@ -281,18 +301,6 @@ def fold_of(latitude: Floats, longitude: Floats) -> Fold | None:
     return best[1] if best is not None and best[0] > FOLD_COSINE else None
 
 
-def _mesh_of(axes: Sequence[Axis], radius: float | None, fold: Fold | None, given: Floats) -> Mesh:
-    """The mesh of coordinates."""
-    from scipy.spatial import cKDTree  # 0.1 s, for these alone
-
-    y = given if radius is None else unit_vectors(given[..., 0], given[..., 1])
-    whole = y if fold is None else fold.beyond(y, 0, 1)
-    made = spline_encoder(whole.shape, axes, order=4.0)(whole, missing="nan")
-    made = made if fold is None else fold.crop(made, len(y))
-    flat = y.reshape(-1, y.shape[-1])
-    return Mesh(given, made, cKDTree(flat[np.isfinite(flat).all(axis=1)]), radius)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Curvilinear(Field):
     """A field whose samples lie at places of two coordinates each, on its last two axes.
@@ -352,10 +360,7 @@ class Curvilinear(Field):
                 both, method, assume_sorted, kwargs, quantity=quantity, outside=outside,
                 bounds=bounds, missing=missing, std=std, chunks=chunks,
             )  # fmt: skip
-            dims, at = self.domain.dims[-2:], np.moveaxis(self.mesh.given, -1, 0)
-            return found if both else found.assign_coords(
-                {n: (dims, c, dict(self.labels.axis(n).attrs)) for n, c in zip(self.names, at)}
-            )  # fmt: skip
+            return found if both else self.with_places(found)
         if std or chunks is not None or method is not None or not set(self.names) <= set(both):
             raise ValueError(
                 f"places on a curvilinear grid need both {' and '.join(self.names)}, without `std`,"
@@ -368,6 +373,13 @@ class Curvilinear(Field):
         )  # fmt: skip
 
     to_xarray = interp
+
+    def with_places(self, found: Any) -> Any:
+        """A DataArray or Dataset at the samples, with the places of these."""
+        dims, at = list(self.domain.dims[-2:]), np.moveaxis(self.mesh.given, -1, 0)
+        about = [dict(self.labels.axis(n).attrs) for n in self.names]
+        both = {n: (dims, *rest) for n, *rest in zip(self.names, at, about)}
+        return found.drop_vars(dims, errors="ignore").assign_coords(both)
 
     def __getitem__(self, key: str | int | slice) -> "Curvilinear":
         """The field of one variable of a Dataset, by name; or of some channels, by number."""
@@ -510,7 +522,7 @@ def curvilinear(
     periods, given = [a.period for a in axes], np.stack(both, axis=-1)
     _check_places(given, None if is_map else radius)
     told = *periods, about, fold is None
-    mesh = _meshes.made_of(given, told, partial(_mesh_of, axes, about, fold), KEPT)
+    mesh = _meshes.made_of(given, told, lambda c: Mesh(c, axes, about, fold), KEPT)
     cells = None if corners is None else numbers("corners", corners)
     if cells is not None and (cells.ndim != 4 or (*cells.shape[:2], cells.shape[3]) != (*shape, 2)):
         raise ValueError(f"`corners` must have shape {(*shape, 'v', 2)}; got {cells.shape}.")
