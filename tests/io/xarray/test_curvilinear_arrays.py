@@ -231,8 +231,20 @@ def test_maps_go_to_degrees(flat):
         of = ef.regrid(degrees, crs="EPSG:3035", step=50_000)
         back = ef.regrid(of, xr.Dataset(coords={"lat": y, "lon": x}))
     assert back.dims == (("lat", "lon") if flat else ("eta", "xi"))
+    assert set(back.coords) == {"lat", "lon"} | ({"spatial_ref"} if flat else set())
     inner = (slice(3, -3), slice(3, -3))
     close(back.values[inner], values[inner], 1e-3)
+
+
+def test_cells_over_the_seam_of_a_map_are_not_torn():
+    pytest.importorskip("pyproj")
+    lat, lon = np.arange(-89.0, 90, 2), np.arange(0, 360, 2.0)
+    values = np.cos(np.radians(2 * lon)) * np.cos(np.radians(lat[:, None]))
+    da = xr.DataArray(values, {"lat": lat, "lon": lon}, ["lat", "lon"])
+    there = ef.regrid(da, crs="EPSG:6933", step=3e5, mean=True)
+    back = ef.regrid(there, da, mean=True).sel(lat=slice(-50, 50))
+    assert np.isnan(back.sel(lon=180)).all()
+    close(back.fillna(da), da.sel(lat=slice(-50, 50)), 0.02)
 
 
 @pytest.mark.parametrize("kind", ["swath", "fold", "corners", "map"])
@@ -243,7 +255,10 @@ def test_a_model_file_keeps_the_mesh(kind, end, tmp_path):
         j, i = np.indices((30, 40)).astype(float)
         lat, lon = 60.5 + j, (9.0 * i + 180) % 360 - 180
         coords = {"lat": (("eta", "xi"), lat), "lon": (("eta", "xi"), lon)}
-        da, where = da[:30, :40].drop_vars(["lat", "lon"]).assign_coords(coords), AT + [25, 0]
+        da, where = (
+            da[:30, :40].drop_vars(["lat", "lon"]).assign_coords(coords),
+            AT + np.array([25, 0]),
+        )
     if kind == "map":
         da = da.rename(lat="y", lon="x").drop_attrs()
         da, where = da.assign_coords(x=da.x % 360), np.array([[48.0, 178.0]])

@@ -310,10 +310,9 @@ def _like(of: Field, given: TargetGrid, asked: str | None) -> TargetGrid | maps.
         names |= {n: own[k] for n in alike if len(alike) == 1}
     if crs is not None and pair is not None and (is_earth or is_flat):
         if not maps.same_system(crs, maps.own_crs(of)):
-            axes = given.labels.axes if is_flat else {}
             return maps.map_target(
                 of, *(given.coords[n] for n in pair), crs=crs, dims=pair if is_flat else given.dims,
-                edges=[given.edges.get(n) for n in pair], axes=axes,
+                edges=[given.edges.get(n) for n in pair], names=pair, labels=given.labels,
             )  # fmt: skip
         names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
