@@ -21,7 +21,8 @@ from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence, blocks_of
-from elmfield.fit.curvilinear import Fold, curvilinear
+from elmfield.fit.curvilinear import curvilinear
+from elmfield.fit.mesh import Fold
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
