@@ -5,7 +5,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.domain.sphere import unit_vectors
-from elmfield.fit.curvilinear import fold_of
+from elmfield.fit.mesh import fold_of
 from support import close
 
 RADIUS = 6.371e6

@@ -164,3 +164,12 @@ def test_noise_whose_squares_overflow_is_taken_out_without_a_warning():
     field = ef.fit(noisy, ef.smooth(denoise=1e199))
     assert np.isfinite(field.samples()).all()
     assert field.model.residual is None
+
+
+def test_no_box_may_be_whole():
+    rng = np.random.default_rng(0)
+    y = np.add.outer(np.arange(40.0), np.arange(40.0)) / 10
+    y[rng.random(y.shape) < 0.2] = np.nan
+    given = y + 0.01 * rng.standard_normal(y.shape)
+    found = ef.fit(given, ef.smooth(denoise=True)).samples()
+    assert np.nanstd(found - y) < 0.008

@@ -98,7 +98,8 @@ def _cap(field: Field, frame: SphereFrame, pole: float) -> Cap | None:
     axis, circle = field.domain.axes[lat], field.domain.axes[lon]
     if circle.period is None or abs(circle.period - 360) > 1e-6 or axis.size < 4:
         return None
-    at = axis.from_index(np.arange(axis.size, dtype=float))
+    coords = [a.from_index(np.arange(a.size, dtype=float)) for a in field.domain.axes]
+    at = coords[lat]
     order = np.argsort(np.abs(pole - at), kind="stable")[: min(CAP_ROWS, axis.size)]
     step = abs(float(at[order[1]] - at[order[0]]))
     if not field.domain.goes_round(lon) or abs(pole - at[order[0]]) > 0.75 * step:
@@ -107,15 +108,14 @@ def _cap(field: Field, frame: SphereFrame, pole: float) -> Cap | None:
     if not min(ends) - 1e-6 <= at[order].min() or not at[order].max() <= max(ends) + 1e-6:
         return None
     here = np.sort(order)
-    values, rows = _both_sides(field, frame, at[here], pole)
+    coords[lat] = at[here]
+    values, coords[lat] = _both_sides(field, frame, coords, pole)
     settings = field.settings or Smooth()
     if isinstance(settings, Smooth):
         settings = replace(settings, target=None, denoise=False)
     elif not settings.is_linear:
         settings = Smooth()
     names, d = list(field.domain.dims), len(field.shape)
-    coords = [a.from_index(np.arange(a.size, dtype=float)) for a in field.domain.axes]
-    coords[lat] = rows
     periodic = {a.name: a.period for a in field.domain.axes if a.period is not None}
     encode = encoder(
         values.shape, settings, channel_axis=d, dims=names, coords=coords, periodic=periodic
@@ -126,21 +126,20 @@ def _cap(field: Field, frame: SphereFrame, pole: float) -> Cap | None:
     return Cap(field=made, pole=pole, inner=inner * 0.999, outer=outer, step=step, frame=frame)
 
 
-def _both_sides(field: Field, frame: SphereFrame, rows: Array, pole: float) -> tuple[Array, Array]:
+def _both_sides(
+    field: Field, frame: SphereFrame, at: list[Array], pole: float
+) -> tuple[Array, Array]:
     """Samples on this side of a pole and beyond it, channels last; and their latitudes."""
-    lat, lon = frame.plane
-    at = [a.from_index(np.arange(a.size, dtype=float)) for a in field.domain.axes]
-    at[lat] = rows
-    beyond = [rows[np.abs(rows - pole) > 1e-9], (at[lon] + 180)]
-    over = list(at)
-    over[lat], over[lon] = beyond
+    (lat, lon), over = frame.plane, list(at)
+    rows = at[lat]
+    over[lat], over[lon] = rows[np.abs(rows - pole) > 1e-9], at[lon] + 180
     sides, k = [], field.model.channel_axis
     for places in (at, over):
         v = np.array(to_numpy(field.grid(*places, missing="fill")), np.float64)
         sides.append(v[..., None] if k is None else np.moveaxis(v, k, -1))
     if frame.components is not None:  # seen from the other side, north is south, east is west
         sides[1][..., list(frame.components)] *= -1
-    latitudes = np.concatenate([rows, 2 * pole - beyond[0]])
+    latitudes = np.concatenate([rows, 2 * pole - over[lat]])
     order = np.argsort(latitudes)
     both = np.take(np.concatenate(sides, axis=lat), order, axis=lat)
     return both, latitudes[order]

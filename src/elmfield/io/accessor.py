@@ -198,7 +198,7 @@ class ElmAccessor:
                 told = f"edges on axis {name!r} must be at least two, on one line"
                 raise ValueError(f"{told}; got shape {e.shape}.")
         middles = {n: (e[:-1] + e[1:]) / 2 for n, e in numbers.items()}
-        target = TargetGrid(axes=middles, edges=numbers)
+        target = TargetGrid(middles, edges=numbers)
         return to_xarray(Rendering(field=field, mean=True, **told).on_target(target))
 
 
@@ -247,7 +247,8 @@ def _by_blocks(
     lazy: Any = import_module("dask.array")
     others, attrs = [d for d in da.dims if d not in along], da.attrs
     if dims is None:
-        one = make(xr.zeros_like(da.isel({d: slice(0, 1) for d in others})).compute())
+        some = da.isel({d: slice(0, 1) for d in others})
+        one = make(some.copy(data=np.zeros(some.shape, some.dtype)))
         dims, attrs = {d: (da if d in others else one).sizes[d] for d in one.dims}, one.attrs
         kept = {k: c for k, c in da.coords.items() if set(c.dims) <= set(others)}
         coords = kept | {k: c for k, c in one.coords.items() if not set(c.dims) & set(others)}

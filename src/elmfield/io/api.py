@@ -20,15 +20,15 @@ from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.curvilinear import Fold, curvilinear, fold_of
 from elmfield.fit.face_means import FaceField
+from elmfield.fit.mesh import fold_of
 from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid
 from elmfield.io.export.rendering import Rendering
 from elmfield.io.files import StrPath, format_of, is_model, path_of, put, read
 from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
-from elmfield.io.inputs import encoder_for, is_xarray, parse_input, samples_of, to_xarray
+from elmfield.io.inputs import encoder_for, is_xarray, on_mesh, parse_input, samples_of, to_xarray
 from elmfield.io.model.metadata import keepable
 from elmfield.io.store.stores import is_url, local_path
 from elmfield.partition import Partition
@@ -189,17 +189,7 @@ def fit(
         field = encode(array, mask=mask, missing=way, progress=tell)
     about, k = given.labels.of_field(field.labels), field.model.channel_axis
     made = Field(replace(field.model, labels=about, channel_axis=None if about.classes else k))
-    return _on_mesh(made, given, fold)
-
-
-def _on_mesh(made: Field, given: Gridded, fold: Fold | None = None) -> Field:
-    """The field on the mesh where samples lie on one."""
-    if not given.places:
-        return made
-    (a, b), (y, x) = given.places, given.places.values()
-    made = made if fold is None else fold.crop(made, len(y))
-    how: Any = {"is_map": given.is_map, "fold": fold, "corners": given.corners}
-    return replace(curvilinear(made, y, x, **how), names=(a, b))
+    return on_mesh(made, given, fold)
 
 
 def _fit_mesh(
@@ -272,7 +262,7 @@ def encoder(
             )
         return given
 
-    encode.read, encode.place = read, _on_mesh
+    encode.read, encode.place = read, on_mesh
     return encode
 
 

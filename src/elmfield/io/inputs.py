@@ -20,6 +20,7 @@ from elmfield.domain import Periodic, names_of, periods_of
 from elmfield.domain.box import coords_by_axis
 from elmfield.domain.sphere import is_longitude
 from elmfield.errors import ChannelWarning
+from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import XArray, make_dataarray, split_variables
 from elmfield.field.coordinates.labels import (
     Attrs,
@@ -33,6 +34,8 @@ from elmfield.field.coordinates.labels import (
     date_errors,
 )
 from elmfield.fit import Encoder, encoder
+from elmfield.fit.curvilinear import curvilinear
+from elmfield.fit.mesh import Fold
 from elmfield.io import conventions as cf
 from elmfield.io.files import read
 from elmfield.io.formats.arrays import Lazy
@@ -181,6 +184,16 @@ def encoder_for(
     with date_errors(given.labels.axes):
         shape, k = given.values.shape, given.channel_axis
         return encoder(shape, settings, channel_axis=k, partition=partition, **about)
+
+
+def on_mesh(made: Field, given: Gridded, fold: Fold | None = None) -> Field:
+    """The field on the mesh where samples lie on one."""
+    if not given.places:
+        return made
+    (a, b), (y, x) = given.places, given.places.values()
+    made = made if fold is None else fold.crop(made, len(y))
+    how: Any = {"is_map": given.is_map, "fold": fold, "corners": given.corners}
+    return replace(curvilinear(made, y, x, **how), names=(a, b))
 
 
 # --- DataArrays and Datasets ----------------------------------------------------------------------

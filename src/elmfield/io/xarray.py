@@ -18,6 +18,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import make_dataarray, split_variables
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.grid_values import LazyGrid, at_samples, exact_samples, matching
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.io.accessor import ElmAccessor
 from elmfield.io.export.rendering import coordinates_at
 from elmfield.io.files import is_model
@@ -71,6 +72,7 @@ class ElmfieldBackend(BackendEntrypoint):
             chunks = {"preferred_chunks": {d: c for d, c, n in sizes if c < n}}
             lazy = indexing.LazilyIndexedArray(values)
             ds[key] = xr.Variable(one.dims, lazy, dict(one.attrs), chunks)
+        ds = field.with_places(ds) if isinstance(field, Curvilinear) and scale == 1 else ds
         names = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
         return ds.drop_vars([n for n in names if n in ds.variables])
 

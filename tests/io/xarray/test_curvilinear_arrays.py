@@ -231,5 +231,48 @@ def test_maps_go_to_degrees(flat):
         of = ef.regrid(degrees, crs="EPSG:3035", step=50_000)
         back = ef.regrid(of, xr.Dataset(coords={"lat": y, "lon": x}))
     assert back.dims == (("lat", "lon") if flat else ("eta", "xi"))
+    assert set(back.coords) == {"lat", "lon"} | ({"spatial_ref"} if flat else set())
     inner = (slice(3, -3), slice(3, -3))
     close(back.values[inner], values[inner], 1e-3)
+
+
+def test_cells_over_the_seam_of_a_map_are_not_torn():
+    pytest.importorskip("pyproj")
+    lat, lon = np.arange(-89.0, 90, 2), np.arange(0, 360, 2.0)
+    values = np.cos(np.radians(2 * lon)) * np.cos(np.radians(lat[:, None]))
+    da = xr.DataArray(values, {"lat": lat, "lon": lon}, ["lat", "lon"])
+    there = ef.regrid(da, crs="EPSG:6933", step=3e5, mean=True)
+    back = ef.regrid(there, da, mean=True).sel(lat=slice(-50, 50))
+    assert np.isnan(back.sel(lon=180)).all()
+    close(back.fillna(da), da.sel(lat=slice(-50, 50)), 0.02)
+
+
+@pytest.mark.parametrize("kind", ["swath", "fold", "corners", "map"])
+@pytest.mark.parametrize("end", [".elm", ".elm.zarr"])
+def test_a_model_file_keeps_the_mesh(kind, end, tmp_path):
+    da, where = array(), AT
+    if kind == "fold":  # to a pole, where rows go on half a turn further
+        j, i = np.indices((30, 40)).astype(float)
+        lat, lon = 60.5 + j, (9.0 * i + 180) % 360 - 180
+        coords = {"lat": (("eta", "xi"), lat), "lon": (("eta", "xi"), lon)}
+        da, where = (
+            da[:30, :40].drop_vars(["lat", "lon"]).assign_coords(coords),
+            AT + np.array([25, 0]),
+        )
+    if kind == "map":
+        da = da.rename(lat="y", lon="x").drop_attrs()
+        da, where = da.assign_coords(x=da.x % 360), np.array([[48.0, 178.0]])
+    given = da
+    if kind == "corners":
+        cells = {n: (("eta", "xi", "v"), np.stack([da[n]] * 4, -1) + o) for n, o in
+                 (("lat", [-0.1, -0.1, 0.1, 0.1]), ("lon", [-0.2, 0.2, 0.2, -0.2]))}  # fmt: skip
+        given = da.to_dataset().assign({f"{n}_bnds": b for n, b in cells.items()})
+    field = ef.fit(given)
+    ef.save(field, tmp_path / f"a{end}")
+    again = ef.load(tmp_path / f"a{end}")
+    close(again(where), field(where), 0)
+    assert (again.mesh.fold is None) == (kind != "fold")
+    assert (again.corners is None) == (kind != "corners")
+    opened = xr.open_dataset(tmp_path / f"a{end}", engine="elmfield")["sst"]
+    assert set(opened.coords) == set(again.to_xarray().coords) == set(da.coords)
+    close(ef.fit(opened)(where), np.squeeze(field(where)), 1e-12)

@@ -54,7 +54,7 @@ class Polynomials:
     Parameters
     ----------
     low, per_unit, counts : tuples, one entry per axis
-        Where the cells begin, how many there are per sample, and how many in all.
+        Where the cells begin, how many there are per unit of x, and how many in all.
     degree : int
         The highest total degree; `exponents` tells the order of terms.
     coefficients : array, shape (C, T, cells), or (cells, T, C) outside NumPy
@@ -64,7 +64,7 @@ class Polynomials:
     """
 
     low: tuple[float, ...]
-    per_unit: tuple[int, ...]
+    per_unit: tuple[float, ...]
     counts: tuple[int, ...]
     degree: int
     coefficients: Array = field(repr=False)

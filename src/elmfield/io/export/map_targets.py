@@ -21,6 +21,7 @@ from elmfield.domain.axis import cell_edges
 from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
+from elmfield.field.coordinates.parse import own_coords
 from elmfield.io.conventions import map_axes
 from elmfield.io.gridded import transform_of
 
@@ -180,8 +181,9 @@ def _parse(crs: str) -> Any:
 # --- maps -----------------------------------------------------------------------------------------
 
 
-SIDE_PIECES = 4
-"""Straight pieces that stand for the side of a projected cell."""
+SIDE_PIECES, TORN_SHARE = 4, 0.25
+"""Straight pieces that stand for the side of a projected cell; how far the middle of a piece may be
+from that of its ends, in its length: 0.21 for a quarter of a circle."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -202,6 +204,8 @@ class MapTarget:
         Along these, where they have coordinates.
     axes : mapping of str to AxisLabels
         What is known about them.
+    places : mapping of str to CoordinateLabels
+        Coordinates in a system that is not the field's, of two dims or along the one.
     crs : str or None
         Their reference system, as well-known text, where it is not the field's.
     """
@@ -212,6 +216,7 @@ class MapTarget:
     dims: tuple[str, ...]
     coords: Mapping[str, Floats] = field(default_factory=dict)
     axes: Mapping[str, AxisLabels] = field(default_factory=dict)
+    places: Mapping[str, CoordinateLabels] = field(default_factory=dict)
     crs: str | None = None
 
 
@@ -238,12 +243,15 @@ def map_plane(of: Field) -> tuple[int, int]:
 
 def map_target(
     of: Field, y: Floats, x: Floats, *, crs: str | None = None, dims: Sequence[str] = ("y", "x"),
-    edges: Sequence[Floats | None] = (None, None), axes: Mapping[str, AxisLabels] | None = None,
+    edges: Sequence[Floats | None] = (None, None), names: Sequence[str] = (),
+    labels: Labels | None = None,
 ) -> MapTarget:  # fmt: skip
     """Places at y and x, along two axes or each of two dims, in the field's system or another.
 
-    `edges` are borders of cells along the axes, or corners (n_y, n_x, v) of cells.
+    `edges` are borders of cells along the axes, or corners (n_y, n_x, v) of cells; `names` and
+    `labels` of coordinates in another system.
     """
+    about = Labels() if labels is None else labels
     (j, k), back = map_plane(of), None if crs is None else Transformation(crs, own_crs(of))
     plane = of.domain.dims[j], of.domain.dims[k]
     y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
@@ -260,25 +268,37 @@ def map_target(
         u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     if is_grid:
         rows, columns = (cell_edges(c) if e is None else e for c, e in zip((y, x), edges))
-        cells = partial(projected_cells, rows, columns, back or (lambda *xy: xy))
+        corners = partial(projected_cells, rows, columns)
     else:
         turn = of.domain.axes[k].period if crs is None else None
-        cells = partial(_corners, Y, X, edges, turn, back, is_row=len(dims) == 1)
+        corners = partial(_corners, Y, X, edges, turn, is_row=len(dims) == 1)
+
+    def cells() -> Floats:
+        if crs is None or back is None:
+            return corners()
+        return _through(back, corners(), crs, is_round=of.domain.axes[k].period is not None)
+
+    lines = (y, x) if len(dims) == 2 else (y[0], x[0])
+    places = {
+        name: CoordinateLabels(dims=list(dims), values=c, attrs=about.axis(name).attrs)
+        for name, c in zip(() if is_grid else names, lines)
+    }
     return MapTarget(
         plane=plane, points=np.stack([v, u], axis=-1), cells=cells, dims=tuple(dims),
-        coords=dict(zip(dims, (y, x))) if is_grid else {}, axes=axes or {},
+        coords=dict(zip(dims, (y, x))) if is_grid else {}, places=places,
+        axes={n: about.axis(n) for n in dims if n in about.axes},
         crs=None if crs is None or not is_grid else as_wkt(crs),
     )  # fmt: skip
 
 
 def even(of: Field, given: Mapping[str, Floats], edges: Mapping[str, Floats]) -> MapTarget:
     """Places at coordinates on the axes of a map; their samples where there are none."""
-    plane = [of.domain.axes[k] for k in map_plane(of)]
-    y, x = (given.get(axis.name, axis.from_index(np.arange(float(axis.size)))) for axis in plane)
-    rows, columns = (edges.get(a.name, cell_edges(c)) for a, c in zip(plane, (y, x)))
-    if of.labels.horizontal([a.name for a in plane]) is not None:
+    own, dims = own_coords(of.domain), [of.domain.dims[k] for k in map_plane(of)]
+    y, x = (given.get(name, own[k]) for name, k in zip(dims, map_plane(of)))
+    rows, columns = (edges.get(name, cell_edges(c)) for name, c in zip(dims, (y, x)))
+    if of.labels.horizontal(dims) is not None:
         rows = np.clip(rows, -90, 90)
-    return map_target(of, y, x, dims=[a.name for a in plane], edges=(rows, columns))
+    return map_target(of, y, x, dims=dims, edges=(rows, columns))
 
 
 def reprojected(labels: Labels, grid: MapTarget) -> Labels:
@@ -290,6 +310,10 @@ def reprojected(labels: Labels, grid: MapTarget) -> Labels:
             values = grid.points[0, :, k] if len(grid.dims) == 1 else grid.points[..., k]
             about = labels.axis(name).attrs
             coords[name] = CoordinateLabels(dims=list(grid.dims), values=values, attrs=about)
+    if grid.places:
+        coords = {k: c for k, c in coords.items() if k != "spatial_ref"} | dict(grid.places)
+        attrs = {k: v for k, v in labels.attrs.items() if k != "grid_mapping"}
+        labels = replace(labels, attrs=attrs)
     if grid.crs is None:
         return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
     for name in {"y", "x"} & set(grid.dims) - set(grid.axes):
@@ -304,17 +328,37 @@ def reprojected(labels: Labels, grid: MapTarget) -> Labels:
 # --- cells ---------------------------------------------------------------------------------------
 
 
-def projected_cells(y: Floats, x: Floats, back: Callable[..., Any]) -> Floats:
-    """Corners (n_y, n_x, v, 2), y first, of the cells between edges, in another system.
+def projected_cells(y: Floats, x: Floats) -> Floats:
+    """Corners (n_y, n_x, v, 2), y first, of the cells between edges.
 
-    Sides are curves there: some places on each are corners too, which neighbours share.
+    Sides are curves in another system: some places on each are corners too, which neighbours share.
     """
     t, one = np.arange(SIDE_PIECES) / SIDE_PIECES, np.ones(SIDE_PIECES)
     along, down = (np.concatenate(c) for c in ((t, one, 1 - t, 0 * t), (0 * t, t, one, 1 - t)))
     rows, columns = y[:, None, None], x[:, None]
     Y = (1 - down) * rows[:-1] + down * rows[1:]
     X = (1 - along) * columns[:-1] + along * columns[1:]
-    return np.stack(back(*np.broadcast_arrays(X, Y))[::-1], axis=-1)
+    return np.stack(np.broadcast_arrays(Y, X), axis=-1)
+
+
+def _through(back: Transformation, corners: Floats, crs: str, *, is_round: bool) -> Floats:
+    """Corners (..., v, 2) in the field's system; NaN of cells that its map tears apart.
+
+    These reach over the map's seam: the middle of a side is not near the middle of its ends. Where
+    the field goes round there is none.
+    """
+    y, x = corners[..., 0], corners[..., 1]
+    if _parse(crs).is_geographic:
+        x = np.unwrap(x, period=360, axis=-1)
+    found = np.stack(back(x, y)[::-1], axis=-1)
+    if is_round:
+        return found
+    middles = back(*((c + np.roll(c, -1, axis=-1)) / 2 for c in (x, y)))
+    side = np.roll(found, -1, axis=-2) - found
+    off = np.linalg.norm(found + side / 2 - np.stack(middles[::-1], axis=-1), axis=-1)
+    wide = np.linalg.norm(side, axis=-1)
+    torn = off > TORN_SHARE * wide + 1e-6 * wide.max(axis=-1, keepdims=True)
+    return np.where(torn.any(axis=-1)[..., None, None], np.nan, found)
 
 
 def cells_around(places: Floats, turn: float | None) -> Floats:
@@ -332,17 +376,14 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
 
 
 def _corners(
-    y: Floats, x: Floats, edges: Sequence[Floats | None], turn: float | None,
-    back: Transformation | None, *, is_row: bool,
-) -> Floats:  # fmt: skip
-    """Corners of cells: those that are known, or midway to neighbours; in the field's system."""
+    y: Floats, x: Floats, edges: Sequence[Floats | None], turn: float | None, *, is_row: bool
+) -> Floats:
+    """Corners of cells: those that are known, or midway to neighbours."""
     known = [e for e in edges if e is not None]
-    if len(known) < 2 and is_row:
+    if len(known) == 2:
+        return np.stack(known, axis=-1)
+    if is_row:
         raise ValueError(
             "means over cells of one dim need their corners: `bounds` of both coordinates."
         )
-    if len(known) < 2:
-        known = list(np.moveaxis(cells_around(np.stack([y, x], axis=-1), turn), -1, 0))
-    if back is not None:
-        known = list(back(*known[::-1]))[::-1]
-    return np.stack(known, axis=-1)
+    return cells_around(np.stack([y, x], axis=-1), turn)

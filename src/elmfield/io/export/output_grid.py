@@ -146,24 +146,22 @@ class OutputGrid:
         pair = of.labels.horizontal(of.domain.dims)
         plane = list(range(len(of.shape))) if pair is None else list(pair)
         if self.step is not None:
-            return TargetGrid(axes=_by_step(of, plane, self.step, self.alignment(of)))
-        return TargetGrid(axes=_by_count(of, plane, self.grid))
+            return TargetGrid(_by_step(of, plane, self.step, self.alignment(of)))
+        return TargetGrid(_by_count(of, plane, self.grid))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class TargetGrid:
-    """A grid that is not made of a field's samples.
+    """Coordinates by name, what is known about them, and borders of cells where they are known.
 
-    Parameters
-    ----------
-    axes : mapping
-        GridCoordinates on some of the field's axes, by dim; the others keep their samples.
-    edges : mapping
-        Borders of the cells around these, where they are known; else midway.
+    Of a target those of some of a field's axes, the others of which keep their samples. Those that
+    are no axis lie on `dims`: two, or the one of unstructured cells, in a single row.
     """
 
-    axes: Mapping[str, Floats] = field(default_factory=dict)
+    coords: Mapping[str, Array]
+    labels: Labels = field(default_factory=Labels)
     edges: Mapping[str, Floats] = field(default_factory=dict)
+    dims: Sequence[str] = ("y", "x")
 
 
 # --- by step or count -----------------------------------------------------------------------------
@@ -229,20 +227,7 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
 # --- like something else --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class GridCoordinates:
-    """Coordinates by name, what is known about them, and borders of cells where they are known.
-
-    Those that are no axis lie on `dims`: two, or the one of unstructured cells, in a single row.
-    """
-
-    coords: Mapping[str, Array]
-    labels: Labels = field(default_factory=Labels)
-    edges: Mapping[str, Floats] = field(default_factory=dict)
-    dims: Sequence[str] = ("y", "x")
-
-
-def coordinates_of(like: Array) -> GridCoordinates:
+def coordinates_of(like: Array) -> TargetGrid:
     """Coordinates and labels of what a caller points at."""
     if is_path(like) and is_model(path_of(like)):
         from elmfield.io.model.load import load
@@ -255,31 +240,31 @@ def coordinates_of(like: Array) -> GridCoordinates:
     like = read(like) if is_path(like) else from_image(like)
     if isinstance(like, Curvilinear):
         places = np.moveaxis(like.mesh.given, -1, 0)
-        return GridCoordinates(
+        return TargetGrid(
             dict(zip(like.names, places)), like.frame.labels, dims=like.domain.dims[-2:]
         )
     if isinstance(like, Field):
         at = {a.name: a.coords for a in like.domain.axes if a.coords is not None}
         cells = {a.name: a.borders for a in like.domain.axes if a.borders is not None}
-        return GridCoordinates(at, like.labels, cells)
+        return TargetGrid(at, like.labels, cells)
     if isinstance(like, Gridded):
-        return GridCoordinates(like.coords, like.labels)
+        return TargetGrid(like.coords, like.labels)
     if is_xarray(like):
         return _of_dataset(like)
     if isinstance(like, Mapping):
-        return GridCoordinates({str(k): np.asarray(v) for k, v in like.items()})
+        return TargetGrid({str(k): np.asarray(v) for k, v in like.items()})
     raise TypeError(
         "`like` must be a file, a DataArray or Dataset, an image, samples that were read, a field, "
         f"or a mapping of coordinates; got a {type(like).__name__}."
     )
 
 
-def _of_dataset(like: Array) -> GridCoordinates:
+def _of_dataset(like: Array) -> TargetGrid:
     """Coordinates of a DataArray or Dataset, with the bounds of their cells."""
     if (mesh := face_mesh_of(like)) is not None:
         at, cells = (dict(zip(mesh.names, np.moveaxis(c[None], -1, 0))) for c in
                      (mesh.middles, mesh.corners))  # fmt: skip
-        return GridCoordinates(at, edges=cells, dims=(mesh.dims["face"],))
+        return TargetGrid(at, edges=cells, dims=(mesh.dims["face"],))
     bounds, named = bounds_of(like)
     numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
     flat = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
@@ -296,7 +281,7 @@ def _of_dataset(like: Array) -> GridCoordinates:
         )
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
-    return GridCoordinates(at, Labels(axes=axes, crs=crs_of(like)), edges, tuple(map(str, dims)))
+    return TargetGrid(at, Labels(axes=axes, crs=crs_of(like)), edges, tuple(map(str, dims)))
 
 
 def _cells_of(c: Array, given: Array) -> Floats:
@@ -306,7 +291,7 @@ def _cells_of(c: Array, given: Array) -> Floats:
     return corners_of(str(c.name), c.shape, given)
 
 
-def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | maps.MapTarget:
+def _like(of: Field, given: TargetGrid, asked: str | None) -> TargetGrid | maps.MapTarget:
     """The coordinates that a grid and a field have in common, by name or by what they are."""
     own, crs = of.domain.dims, given.labels.crs or asked
     if asked is not None and crs is not None and not maps.same_system(asked, crs):
@@ -325,10 +310,9 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | 
         names |= {n: own[k] for n in alike if len(alike) == 1}
     if crs is not None and pair is not None and (is_earth or is_flat):
         if not maps.same_system(crs, maps.own_crs(of)):
-            axes = given.labels.axes if is_flat else {}
             return maps.map_target(
                 of, *(given.coords[n] for n in pair), crs=crs, dims=pair if is_flat else given.dims,
-                edges=[given.edges.get(n) for n in pair], axes=axes,
+                edges=[given.edges.get(n) for n in pair], names=pair, labels=given.labels,
             )  # fmt: skip
         names |= dict(zip(pair, (own[k] for k in maps.map_plane(of))))
     if not names:
@@ -339,7 +323,7 @@ def _like(of: Field, given: GridCoordinates, asked: str | None) -> TargetGrid | 
     flat = {own_: np.asarray(given.coords[n], np.float64) for n, own_ in names.items()}
     edges = {own_: given.edges[n] for n, own_ in names.items() if n in given.edges}
     if not any(c.ndim == 2 for c in flat.values()):
-        return TargetGrid(axes=flat, edges=edges)
+        return TargetGrid(flat, edges=edges)
     a, b = (own[k] for k in maps.map_plane(of))
     if set(flat) != {a, b} or flat[a].shape != flat[b].shape or flat[a].ndim != 2:
         raise ValueError(f"a curvilinear grid needs coordinates of two dims for {a!r} and {b!r}.")

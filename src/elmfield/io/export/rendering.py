@@ -23,7 +23,7 @@ from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
-from elmfield.field.coordinates.parse import is_ordered, own_samples
+from elmfield.field.coordinates.parse import is_ordered, own_coords
 from elmfield.field.coordinates.units import derivative_labels
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
@@ -97,8 +97,6 @@ class Rendering:
             part = self.field.crop(*self.field.model.coordinates.ends(window))
             return replace(self, field=part).on(replace(grid, window=None))
         target, axes = grid.target(self._frame), self.field.domain.axes
-        if isinstance(self.field, Curvilinear) and isinstance(target, TargetGrid):
-            target = even(self.field.frame, target.axes, target.edges)
         if target is None:
             coordinates = self.field.model.coordinates
             x = coordinates.positions(
@@ -108,7 +106,7 @@ class Rendering:
             if not self.mean:
                 around = coordinates.boxes(x, window) if self.antialias else ()
                 return self._at_places(x, around)
-            target = TargetGrid(axes={a.name: a.from_index(c) for a, c in zip(axes, x)})
+            target = TargetGrid({a.name: a.from_index(c) for a, c in zip(axes, x)})
         return self.on_target(target)
 
     def _check_size(self, x: Sequence[Floats]) -> None:
@@ -173,15 +171,17 @@ class Rendering:
 
     def on_target(self, target: TargetGrid | MapTarget) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
-        if isinstance(target, TargetGrid) and self.mean and isinstance(self.field, FaceField):
-            target = even(self.field, target.axes, target.edges)
+        on_map = isinstance(self.field, Curvilinear) or (self.mean and self._is_of_faces)
+        if isinstance(target, TargetGrid) and on_map:
+            target = even(self._frame, target.coords, target.edges)
         if isinstance(target, MapTarget):
             found = self._on_map(target)
         else:
             dims = self.field.domain.dims
-            at = [np.asarray(target.axes.get(n, self._own(k))) for k, n in enumerate(dims)]
+            own = zip(dims, own_coords(self.field.domain))
+            at = [np.asarray(target.coords.get(n, c)) for n, c in own]
             self._check_size(at)
-            if self.mean or (self._is_mean and all(map(is_ordered, target.axes.values()))):
+            if self.mean or (self._is_mean and all(map(is_ordered, target.coords.values()))):
                 values = self._means(target, at)
             else:
                 how: Any = {"quantity": self.quantity, "missing": self.missing}
@@ -203,15 +203,14 @@ class Rendering:
         is_mean = self.field.labels.samples == "means"
         return self.antialias and is_mean and self.quantity == "value"
 
-    def _own(self, k: int) -> Floats:
-        """Coordinates of the samples of axis k inside the domain."""
-        domain = self.field.domain
-        return domain.axes[k].from_index(own_samples(domain)[k].astype(float))
+    @property
+    def _is_of_faces(self) -> bool:
+        return isinstance(self.field, FaceField)
 
     def _finish(self, found: Gridded) -> Gridded:
         """In the dtype; whole numbers only where nothing is NaN, or a number stands for it."""
         labels, dtype, values = self._labels(found.labels), self.dtype, found.values
-        if self.mean and isinstance(self.field, FaceField):
+        if self.mean and self._is_of_faces:
             labels = replace(labels, attrs={**labels.attrs, "cell_methods": METHOD})
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(self.field.model)
@@ -233,7 +232,7 @@ class Rendering:
         part: Array = np.ones(())  # of each cell, what the domain has of it
         for k, (axis, c) in enumerate(zip(axes, at)):
             share, e = np.ones(len(c)), None
-            if axis.name in target.axes:
+            if axis.name in target.coords:
                 share, e = self._inside(k, c, target.edges.get(axis.name))
                 if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
                     turned, e = [*turned, k], e[::-1]
@@ -284,7 +283,8 @@ class Rendering:
         frame = self._frame
         dims, channel = frame.domain.dims, frame.model.channel_axis
         plane = [dims.index(n) for n in grid.plane]
-        others = {name: self._own(k) for k, name in enumerate(dims) if k not in plane}
+        own = zip(dims, own_coords(frame.domain))
+        others = {name: c for name, c in own if name not in grid.plane}
         if self.mean or self._is_mean:
             values = self._means_on_map(grid, len(others))
         else:

@@ -5,6 +5,7 @@ query needs them. Nothing a file says is believed before it agrees with the rest
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,15 +14,19 @@ import numpy as np
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.codec import MAX_SAMPLES_PER_BYTE
 from elmfield.domain import Axis, Domain
+from elmfield.domain.sphere import EARTH
 from elmfield.errors import StoreError
 from elmfield.field import Blended, Field, FromSamples, Group
 from elmfield.field.coordinates.labels import Labels
+from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence, blocks_of
+from elmfield.fit.curvilinear import curvilinear
+from elmfield.fit.mesh import Fold
 from elmfield.io.files import refuse_samples
 from elmfield.io.model import metadata, recipes
 from elmfield.io.model.coefficient_files import read_coefficients
-from elmfield.io.model.metadata import GroupRecord, Metadata, SamplesRecord
+from elmfield.io.model.metadata import GroupRecord, MeshRecord, Metadata, SamplesRecord
 from elmfield.io.model.recipes import read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
@@ -149,7 +154,7 @@ class Reader:
             residual = found.astype(np.float64)
         settings = recipes.settings_from_plain(meta.settings)
         is_scattered = not all(g.modes.get("box") for g in meta.groups)
-        return Field(
+        made = Field(
             Model(
                 domain=domain,
                 blended=Blended(
@@ -172,6 +177,26 @@ class Reader:
                 labels=labels,
             )
         )
+        return made if meta.mesh is None else self._on_mesh(made, meta.mesh)
+
+    def _on_mesh(self, made: Field, mesh: MeshRecord) -> Field:
+        """Return the field on the mesh that its samples lie on."""
+        shape = [len(own) for own in own_samples(made.domain)[-2:]]
+        size = math.prod(shape)
+        self.arrays.require(len(shape) == 2 and mesh.corners >= 0, "a mesh of other axes")
+        y, x = self.arrays.read("places", 2 * size, "float64").reshape(*shape, 2).transpose(2, 0, 1)
+        corners, fold = None, None
+        if mesh.corners:
+            corners = self.arrays.read("corners", size * mesh.corners * 2, "float64")
+            corners = corners.reshape(*shape, mesh.corners, 2)
+        if mesh.first is not None:
+            columns = self.arrays.integers("columns", shape[1])
+            inside = 0 <= mesh.first < shape[0] and 0 <= columns.min() <= columns.max() < shape[1]
+            self.arrays.require(inside, "rows beyond the last one")
+            fold = Fold(mesh.first, columns)
+        about: Any = {"is_map": mesh.radius is None, "fold": fold, "corners": corners}
+        found = curvilinear(made, y, x, radius=mesh.radius or EARTH, **about)
+        return replace(found, names=mesh.names)
 
     def _evidence(self, shape: tuple[int, ...] | None, C: int) -> Evidence:
         """Return what the fit said of noise, and what coding lost: nothing where none is said.

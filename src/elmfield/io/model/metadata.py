@@ -108,6 +108,16 @@ class EvidenceRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeshRecord:
+    """Where samples of a curvilinear grid are, beside arrays: see `Curvilinear`."""
+
+    names: tuple[str, str]
+    radius: float | None = None
+    corners: int = 0
+    first: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class AppendingRecord:
     """Samples are being added to an axis, which had `start` before."""
 
@@ -141,6 +151,7 @@ class Metadata:
     attributes: dict[str, Any] = field(default_factory=dict)
     evidence: EvidenceRecord | None = None
     appending: AppendingRecord | None = None
+    mesh: MeshRecord | None = None
 
 
 _types_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)

@@ -23,6 +23,7 @@ from elmfield.errors import StoreError
 from elmfield.field import Field
 from elmfield.field.coefficients.stored import Draws
 from elmfield.field.uncertainty.posterior import Evidence
+from elmfield.fit.curvilinear import Curvilinear
 from elmfield.io.files import check_model_name
 from elmfield.io.gridded import fingerprint
 from elmfield.io.model import metadata, recipes
@@ -110,7 +111,8 @@ def save(
         )
     if source is not None:
         known = {**field.labels.source, **fingerprint(source)}
-        field = Field(replace(field.model, labels=replace(field.labels, source=known)))
+        labels = replace(field.labels, source=known)
+        field = replace(field, model=replace(field.model, labels=labels))
     kind, narrower = promised_error(field), np.dtype(dtype).itemsize < np.dtype(own).itemsize
     if kind is not None and narrower and field.model.blended.source_samples is None:
         raise ValueError(
@@ -261,6 +263,22 @@ def entry_order(key: str) -> tuple[int, list[tuple[int, str]]]:
     return (last.index(name) + 1 if name in last else 0), [(0, name), (is_block, ""), *numbers]
 
 
+def _mesh(field: Field, arrays: dict[str, Array]) -> metadata.MeshRecord | None:
+    """Where the samples of a field on a mesh are; None of others."""
+    if not isinstance(field, Curvilinear):
+        return None
+    mesh, cells = field.mesh, field.corners
+    arrays["places"] = mesh.given.reshape(-1)
+    if cells is not None:
+        arrays["corners"] = cells.reshape(-1)
+    if mesh.fold is not None:
+        arrays["columns"] = np.asarray(mesh.fold.columns, np.int64)
+    return metadata.MeshRecord(
+        names=field.names, radius=mesh.radius, corners=0 if cells is None else cells.shape[2],
+        first=None if mesh.fold is None else mesh.fold.first,
+    )  # fmt: skip
+
+
 def describe(field: Field, dtype: str) -> Description:
     """Return what a file says about a field, with numbers of this dtype."""
     from elmfield import __version__
@@ -300,6 +318,7 @@ def describe(field: Field, dtype: str) -> Description:
         data_range=float(field.model.data_range),
         residual=residual,
         gaps=per,
+        mesh=_mesh(field, arrays),
         settings=recipes.settings_to_plain(field.settings),
         evidence=metadata.EvidenceRecord(**{**vars(known), "left": "left" in arrays}),
         attributes=metadata.to_document(field.labels),
