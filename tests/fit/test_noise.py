@@ -69,6 +69,7 @@ def test_what_was_filled_in_does_not_tell_the_level(rng):
     assert noise_level(y, present) == pytest.approx([1.0], rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [ef.oriented, ef.smooth])
 @pytest.mark.parametrize("level", [10.0, True])
 def test_most_of_the_noise_goes(settings, level, rng):
