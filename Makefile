@@ -1,7 +1,7 @@
 # Commands for a fresh machine; Python 3.11 or newer with venv and pip is all they need.
 #
 #   make demo    fit a picture, print a table, write demo/index.html with pages to zoom into
-#   make quick   lint, types, layers of imports, the library's fast tests on NumPy: under a minute
+#   make quick   lint, types, layers of imports, the library's fast tests on NumPy alone
 #   make test    the same with all tests
 #   make fuzz    tries to break it: damaged files, odd calls, kills (SEED=7: again; SEEDS=5: five new ones)
 #   make coverage  which lines and branches the tests run, build/coverage/index.html
@@ -35,7 +35,8 @@ help:
 demo: $(VENV)/.demo
 	$(VENV)/bin/elmfield demo --output demo
 
-quick: lint types layers fast
+quick: lint
+	@$(MAKE) --no-print-directory -j 2 fast types layers
 
 # Types and layers are checked while the tests run: alone they would leave a core idle.
 test: lint
@@ -51,8 +52,10 @@ types: $(VENV)/.test
 layers: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
+# Without what tries to break it, other projects' tests, and the scripts of paper/ and benchmarks/.
 fast: $(VENV)/.test
-	ELMFIELD_LIBRARIES=numpy $(PY) -m pytest -m 'not slow' --ignore tests/research
+	ELMFIELD_LIBRARIES=numpy $(PY) -m pytest -m 'not slow' \
+		$(addprefix --ignore tests/,research robust outside measurement)
 
 pytest: $(VENV)/.test
 	$(PY) -m pytest

@@ -216,10 +216,10 @@ def finite(x):
 
 
 def cost(work, run):
-    """Seconds, joules and grams of CO2 of `work`; short work is repeated."""
+    """Seconds, joules and grams of CO2 of `work`; short work is repeated, but not in a toy run."""
     spent = cost_of(work, run)[1]
-    if spent["seconds"] < 2:
-        spent = _of(joules.of(work, least_seconds=0.02 if run.toy else 0.3, device=run.device))
+    if spent["seconds"] < 2 and not run.toy:
+        spent = _of(joules.of(work, least_seconds=0.3, device=run.device))
     return spent
 
 
@@ -233,8 +233,8 @@ def cost_of(work, run):
 def measured(work, run):
     """What `work` gives, and its cost: not of the first run on a card, which pays for libraries."""
     result, spent = cost_of(work, run)
-    long = spent["seconds"] > 2 and run.place is None
-    return result, spent if long else cost(work, run)
+    is_long = spent["seconds"] > 2 and run.place is None
+    return result, spent if is_long or run.toy else cost(work, run)
 
 
 def _of(m):

@@ -40,6 +40,19 @@ TRIED = os.environ.get("ELMFIELD_LIBRARIES", ",".join(LIBRARIES)).split(",")
 """Those that tests run on; `make quick` takes NumPy alone."""
 
 
+class NoTorch:
+    """Says of torch that it is not installed: importing it takes as long as many tests."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("torch is left out: ELMFIELD_LIBRARIES", name=name)
+
+
+if "torch" not in TRIED:
+    sys.meta_path.insert(0, NoTorch)
+
+
 @pytest.fixture(params=TRIED, scope="session")
 def xp(request):
     """An array-API namespace; a test that takes it runs once per library."""

@@ -152,6 +152,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_chosen_numbers(name):
     assert CASES[name]() == pytest.approx(EXPECTED[name], rel=1e-4)

@@ -109,6 +109,7 @@ def test_all_scripts_run(data, tmp_path, monkeypatch):
     """One test, as a fixture would run them in every process that tests run in."""
     draw = Figure.savefig  # without a look at how much is empty, which draws everything twice
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: draw(figure, path))
+    monkeypatch.setattr(Figure, "get_layout_engine", lambda figure: None)
     run("--profile", "toy", "--folder", tmp_path)
     every_script_leaves_numbers_with_their_circumstances(tmp_path)
     closed_form_rows_are_at_the_papers_ceiling(tmp_path)

@@ -49,6 +49,7 @@ def test_energy_tells_where_the_error_is(picture, mesh):
         assert beta[off.argmax()] > np.quantile(beta, 0.85)
 
 
+@pytest.mark.slow
 def test_beam_evens_energies_and_lowers_the_largest_error(picture, field, mesh):
     for values in (picture, field):
         merged = ef.beam(values, cell=16, regions=mesh.n_regions)

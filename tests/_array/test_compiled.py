@@ -78,6 +78,7 @@ def test_the_command_compiles_ahead(tmp_path, monkeypatch, capsys):
     assert done == ["compiled"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["0", "1"])
 def test_a_variable_turns_it_off(value):
     code = "from elmfield._array import running; print(running.installed())"
@@ -86,6 +87,7 @@ def test_a_variable_turns_it_off(value):
     assert out.stdout.split() == [str(value == "1" and running.installed())]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not running.installed(), reason="numba is not installed")
 @settings(max_examples=6)
 @given(seed=SEEDS)

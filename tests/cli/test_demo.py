@@ -49,6 +49,7 @@ def test_readme_blocks_run_in_order(tmp_path, monkeypatch):
         exec(compile(block, f"README.md, block {number}", "exec"), names)  # in one namespace
 
 
+@pytest.mark.slow
 def test_tables_of_the_documents_are_those_of_the_record():
     script = ROOT / "benchmarks" / "tables.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)

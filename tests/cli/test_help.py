@@ -31,6 +31,7 @@ def test_the_wheel_is_what_runs(script, environment, installed, tmp_path):
     assert ran.stdout.strip().startswith(str(installed))
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_heavy(environment, tmp_path):
     code = f"""
 import sys
@@ -52,6 +53,7 @@ except SystemExit as done:
     assert "Exit codes" in ran.stdout
 
 
+@pytest.mark.slow
 def test_without_click_the_command_names_the_extra(environment, tmp_path):
     code = "import sys; sys.modules['click'] = None; import elmfield_command as c; c.main()"
     ran = subprocess.run(
@@ -121,6 +123,7 @@ def test_every_command_has_help(run):
         assert "Example" in run(name, "--help").stdout
 
 
+@pytest.mark.slow
 def test_completion_completes(script, environment, tmp_path):
     asked = {**environment, "_ELMFIELD_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
     ran = subprocess.run(

@@ -140,6 +140,7 @@ def test_ctrl_c_leaves_nothing(script, environment, tmp_path, stage):
     assert [p.name for p in tmp_path.iterdir()] == ["big.npy"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="limits on file sizes are a Unix matter")
 def test_a_full_disk_during_save_is_told(script, environment, folder):
     """A limit on file sizes stands in for a full disk."""

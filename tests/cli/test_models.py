@@ -64,6 +64,7 @@ def deep():
     return (32000 + 30000 * np.sin(x / 20) * np.cos(y / 30 + x * y / 6000) + noise).astype("uint16")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words", "dtype"),
     [
@@ -94,6 +95,7 @@ def test_targets_hold_for_what_is_stored(name, words, dtype, tmp_path, told, pic
     assert (target.kind, target.value) == (words[0].strip("-").replace("-", "_"), words[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("psnr", range(54, 70, 2))
 def test_rounding_to_half_precision_is_made_up_for(kind, psnr, tmp_path, told):
@@ -124,6 +126,7 @@ def test_a_target_holds_whatever_the_dtype_asked_for(words, tmp_path, told):
     assert ef.max_error(deep(), found) <= 0.005
 
 
+@pytest.mark.slow
 def test_a_size_can_be_asked_for(folder, told):
     path = folder / "m.elm"
     sizes = [told("fit", folder / "photo.png", "-o", path, "--bytes", n)["bytes"]

@@ -113,6 +113,7 @@ def test_a_psnr_is_reached(name, psnr, tmp_path):
         assert ef.psnr(values[have], got[have]) >= psnr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rough", "noise", "single", "smooth bytes", "volume", "gaps"])
 def test_a_size_is_kept_and_used(name, tmp_path):
     values = ARRAYS[name]
@@ -240,6 +241,7 @@ def test_the_energy_that_coding_lost_is_that_of_each_box(asked, periodic):
         np.testing.assert_allclose(left, squares[np.ix_(*at)].sum(), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"psnr": 40}, {"psnr": 55}, {"bits": 1.5}], ids=str)
 @pytest.mark.parametrize("n", [4, 20])
 def test_many_tiles_are_coded_about_once(asked, n, tmp_path, monkeypatch):
@@ -264,6 +266,7 @@ def test_many_tiles_are_coded_about_once(asked, n, tmp_path, monkeypatch):
     assert (tmp_path / "a.elm").read_bytes() == (tmp_path / "b.elm").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"psnr": 50}, {"bits": 0.5}], ids=str)
 def test_tiles_may_be_very_different(asked, monkeypatch):
     """Constant tiles have no error whatever the step, a rough one has nearly all of it."""

@@ -216,6 +216,7 @@ class TestEveryField:
             digits = 1e-7 if what == "laplacian" else 1e-10
             close(found, expected, digits * np.abs(expected).max())
 
+    @pytest.mark.slow
     def test_many_points_are_few_points(self, preset, way, made, rng):
         field = made(preset, way, wavy)
         at = points(rng, 5_000)
@@ -256,6 +257,7 @@ class TestEveryField:
         at = np.stack(np.meshgrid(y, x, indexing="ij"), axis=-1)
         close(asked(field, "value", at), wavy(at[..., 0], at[..., 1]), 1e-8 * 24)
 
+    @pytest.mark.slow
     def test_there_is_no_seam(self, preset, way, made, rng):
         field, step = made(preset, way, wavy), 1e-6
         part, axes = field.partition, field.domain.axes
@@ -284,6 +286,7 @@ class TestEveryField:
         close((asked(other, "value", at) - shift) / scale, asked(field, "value", at), 1e-7)
         close(asked(other, "gradient", at) / scale, asked(field, "gradient", at), 1e-6)
 
+    @pytest.mark.slow
     def test_an_integral_is_the_sum_of_means(self, preset, way, made):
         field = made(preset, way, wavy)
         edges = [np.linspace(lo, hi, n) for lo, hi, n in zip(LOW, HIGH, (4, 3))]

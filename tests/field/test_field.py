@@ -50,6 +50,7 @@ def jumps(ask, part, rng, step=1e-6):
     return max(across), max(elsewhere)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [ef.smooth(), ef.smooth(order=3), ef.paper(width=60, overlap=2, **SMOOTH_DENSE)],

@@ -146,6 +146,7 @@ def test_a_periodic_uneven_axis_has_no_seam():
     close(field.gradient(q[:, None])[:, 0], 3 * np.cos(np.radians(3 * q)) * np.pi / 180, 1e-6)
 
 
+@pytest.mark.slow
 def test_means_of_uneven_cells_are_observations():
     x = np.sort(uneven(np.random.default_rng(4), 40, 8.0))
     edges = np.concatenate([[1.5 * x[0] - 0.5 * x[1]], (x[1:] + x[:-1]) / 2,

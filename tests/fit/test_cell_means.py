@@ -105,6 +105,7 @@ def test_what_has_no_means_is_refused(rng):
         ef.fit(values, samples="means", partition=ef.beam(values, cell=4, regions=5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [ef.smooth(), ef.oriented(), ef.smooth(overlap=1.3)])
 @pytest.mark.parametrize("scale", [2, 3])
 def test_an_enlarged_picture_averages_back(settings, scale, rng):
@@ -163,6 +164,7 @@ def test_torch_follows_points_of_means(rng):
         close(x.grad, on_host.gradient(x.detach().numpy()), 1e-8)
 
 
+@pytest.mark.slow
 def test_turning_round_loses_less_with_means(rng):
     """Six turns of 60 degrees, each a warp of the last one's result."""
     y, x = np.mgrid[:64, :64] - 31.5

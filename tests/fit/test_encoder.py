@@ -444,6 +444,7 @@ def test_an_encoder_factors_once(monkeypatch, rng):
         assert len(made) == len(list(encode.partition))
 
 
+@pytest.mark.slow
 def test_a_fit_of_a_tensor_takes_few_steps(rng):
     """On a GPU a step costs its launch, ten microseconds, and the work itself next to nothing."""
     torch = pytest.importorskip("torch")

@@ -96,6 +96,7 @@ def points(rng, low, high, n=2000):
     return np.stack([lat, rng.uniform(-180, 360, n)], axis=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "high", "limit"), [(0, 80, 2e-3), (80, 90, 1e-2)])
 def test_vorticity_and_divergence_of_a_known_flow(wind, low, high, limit, rng):
     x = points(rng, low, high)
@@ -104,6 +105,7 @@ def test_vorticity_and_divergence_of_a_known_flow(wind, low, high, limit, rng):
         assert np.linalg.norm(got - truth) < limit * np.linalg.norm(truth)
 
 
+@pytest.mark.slow
 def test_gradient_and_laplacian_of_a_known_function(warm, rng):
     for low, high, limit in ((0, 80, 1e-3), (80, 90, 1e-2)):
         x = points(rng, low, high)

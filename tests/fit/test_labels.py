@@ -52,6 +52,7 @@ def test_turned_labels_are_nearer_than_the_nearest(field, angle):
     assert dice(got[inside], truth[inside]) > dice(nearest[inside], truth[inside])
 
 
+@pytest.mark.slow
 def test_every_way_of_asking_gives_classes(field, tmp_path):
     ef.save(field, tmp_path / "a.elm")
     loaded = ef.load(tmp_path / "a.elm")

@@ -83,6 +83,7 @@ def test_scattered_gaps_do_not_hide_the_level(missing, rng):
         assert np.mean(error[some] < 1.645 * s[some]) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [ef.oriented, ef.smooth])
 @pytest.mark.parametrize("level", [10.0, True])
 def test_most_of_the_noise_goes(settings, level, rng):

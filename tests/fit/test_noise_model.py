@@ -24,6 +24,7 @@ def cleaned(values, denoise, **options):
     return ef.fit(values, ef.oriented(order=1.1, denoise=denoise), **options).samples()
 
 
+@pytest.mark.slow
 def test_channels_that_vary_together_help_each_other(rng):
     clean = scene()[..., None] * [1.0, 0.9, 1.1] + [0, 20, 40]
     noisy = clean + 15 * rng.standard_normal(clean.shape)
@@ -32,6 +33,7 @@ def test_channels_that_vary_together_help_each_other(rng):
     assert together < 0.8 * alone
 
 
+@pytest.mark.slow
 def test_each_channel_has_a_noise_of_its_own(rng):
     level = np.array([4.0, 12.0, 30.0, 8.0])
     clean = scene()[..., None] * [1.0, 0.5, 2.0, -1.0]
@@ -45,6 +47,7 @@ def test_each_channel_has_a_noise_of_its_own(rng):
     assert field.report()["noise taken out"] == field.settings.denoise
 
 
+@pytest.mark.slow
 def test_channels_and_orders_of_channels_do_not_matter(rng):
     """The map between channels is orthonormal: turned channels give turned results."""
     y = rng.standard_normal((40, 40, 3)).cumsum(0)
@@ -60,6 +63,7 @@ def test_channels_and_orders_of_channels_do_not_matter(rng):
     assert not found[..., 3].any()
 
 
+@pytest.mark.slow
 def test_a_map_of_noise(rng):
     clean = scene()
     level = np.linspace(3, 40, 72)[:, None] * np.ones((72, 72))
@@ -78,6 +82,7 @@ def test_a_map_of_noise(rng):
         ef.fit_points(rng.random((30, 2)), rng.random(30), denoise="poisson")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peak", [5, 30, 100])
 def test_counts(peak, rng):
     clean = np.clip(scene() + 120, 5, None) / 240 * peak
@@ -91,6 +96,7 @@ def test_counts(peak, rng):
         cleaned(counts - counts.max(), "poisson")
 
 
+@pytest.mark.slow
 def test_noise_that_is_not_white_is_noticed(rng):
     y, x = np.mgrid[:192, :192]
     clean = 100 + 40 * np.sin(x / 40) * np.cos(y / 50)
@@ -104,6 +110,7 @@ def test_noise_that_is_not_white_is_noticed(rng):
         ef.fit(clean + wide, ef.smooth(denoise=True))
 
 
+@pytest.mark.slow
 def test_levels_are_saved(rng, tmp_path):
     noisy = scene() + 9 * rng.standard_normal((72, 72))
     for denoise in (True, "poisson", np.full((72, 72), 9.0)):

@@ -27,6 +27,7 @@ def edge(shape, turn=0.5):
 # --- at the samples -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("wraps", [False, True])
 def test_samples_are_met(shape, wraps, rng):
@@ -48,6 +49,7 @@ def test_single_precision_meets_its_samples(rng):
 # --- properties -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "order"),
     [((5,), 1.5), ((5,), 8.0), ((50,), 0.9), ((50,), 3.0), ((4, 9), 1.5), ((4, 9), 8.0)]

@@ -88,6 +88,7 @@ def test_a_curve_on_merged_regions_is_that_of_their_fits(picture, layers):
         assert found == pytest.approx(ef.psnr(picture, fitted), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_seeds_have_a_mean_and_a_spread(picture):
     shared = ef.over_seeds(picture, ef.paper(cell=16, width=64), seeds=6)
     own = ef.over_seeds(

@@ -120,6 +120,7 @@ def test_stopping_early_stops_the_same_way(rng):
         compare(values, 3, 1.0, stop=stop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("kind", ["noise", "steps", "dark"])
 def test_a_run_after_others_makes_the_same_merges(kind, boxes, rng):

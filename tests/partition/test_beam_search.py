@@ -80,6 +80,7 @@ def pictures(rng):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pictures(np.random.default_rng(0)))
 def test_the_order_of_work_does_not_change_hard_pictures(kind, rng, monkeypatch):
     """Energies found one by one, without lower bounds, lead to the same regions."""

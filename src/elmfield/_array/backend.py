@@ -197,20 +197,17 @@ def cast(x: Array, like: Array) -> Array:
 
 def copy_array(x: Array) -> Array:
     """Return a copy of `x`, laid out alike; torch still tracks it."""
-    if is_torch(x):  # its `asarray(copy=True)` warns of tracked tensors
-        return x.clone()
-    return x.copy(order="K") if is_numpy(x) else namespace(x).asarray(x, copy=True)
+    return x.clone() if is_torch(x) else move(np.array(to_numpy(x), order="K"), x)
 
 
 def as_complex(real: Array, imag: Array) -> Array:
     """Complex numbers of two floating parts, to the last bit: ``real + 1j * imag`` loses -0."""
     if is_torch(real):
         return namespace(real).complex(real, imag)
-    if not is_numpy(real):
-        return real + 1j * imag
-    out = np.empty(real.shape, np.result_type(real, np.complex64))
-    out.real, out.imag = real, imag
-    return out
+    host = to_numpy(real)
+    out = np.empty(host.shape, np.result_type(host, np.complex64))
+    out.real, out.imag = host, to_numpy(imag)
+    return move(out, real)
 
 
 def as_dtype(values: Array, dtype: DType) -> Array:
@@ -398,26 +395,22 @@ def add_runs(x: Array, starts: np.ndarray, axis: int) -> Array:
 
 def solve_triangular(R: Array, B: Array) -> Array:
     """``R⁻¹ B`` for upper-triangular R, shapes (m, m) and (..., m, C)."""
-    xp = namespace(R, B)
-    if compat.is_numpy_namespace(xp):
-        import scipy.linalg  # 0.1 s, and only dense layers need it
+    if is_torch(R):
+        return namespace(R, B).linalg.solve_triangular(R, B, upper=True)
+    import scipy.linalg  # 0.1 s, and only dense layers need it
 
-        return scipy.linalg.solve_triangular(R, B, check_finite=False)
-    if compat.is_torch_namespace(xp):
-        return xp.linalg.solve_triangular(R, B, upper=True)
-    return xp.linalg.solve(R, B)
+    return move(scipy.linalg.solve_triangular(to_numpy(R), to_numpy(B), check_finite=False), B)
 
 
 def qr(X: Array) -> tuple[Array, Array]:
     """``X = Q R``, shapes (n, m), (n, m) and (m, m), for n ≥ m; Q orthonormal to rounding."""
-    xp = namespace(X)
-    if compat.is_numpy_namespace(xp):  # SciPy's LAPACK takes less time for Q than NumPy's
-        import scipy.linalg
-
-        Q, R = scipy.linalg.qr(X, mode="economic", check_finite=False)
+    if is_torch(X):
+        Q, R = namespace(X).linalg.qr(X)
         return Q, R
-    Q, R = xp.linalg.qr(X)
-    return Q, R
+    import scipy.linalg  # takes less time for Q than NumPy's
+
+    Q, R = scipy.linalg.qr(to_numpy(X), mode="economic", check_finite=False)
+    return move(Q, X), move(R, X)
 
 
 def triangle(*columns: Array, above: Array | None = None) -> Array:
@@ -428,10 +421,9 @@ def triangle(*columns: Array, above: Array | None = None) -> Array:
     xp = namespace(*columns)
     X = xp.concat(columns, axis=1)
     X = X if above is None else xp.concat([above, X], axis=0)
-    if compat.is_numpy_namespace(xp):
-        import scipy.linalg
-
-        return scipy.linalg.qr(X, mode="raw", overwrite_a=True, check_finite=False)[1]
-    if compat.is_torch_namespace(xp):
+    if is_torch(X):
         return xp.linalg.qr(X, mode="r")[1]
-    return xp.linalg.qr(X)[1]
+    import scipy.linalg
+
+    R = scipy.linalg.qr(to_numpy(X), mode="raw", overwrite_a=True, check_finite=False)[1]
+    return move(R, X)

@@ -95,7 +95,7 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
 
 def _bars() -> "parts.Progress":
     """Bars on stderr with what is done, a rate and the time left; not started."""
-    need("rich", "cli", "a progress bar (but not a callable)")
+    need("rich", "cli", "a progress bar")
     from rich import progress as parts  # takes 0.05 s
     from rich.console import Console
     from rich.text import Text

@@ -281,7 +281,8 @@ def demo(*, output: Path = Path("demo")) -> None:
     links, table = "", ef.Report(dict(rows))._repr_html_()
     for name, settings in ours.items():
         field = ef.fit(photo, settings)
-        export_view(scene_of(field, None, photo), output / name, size=TILE_BYTES)
+        scene = replace(scene_of(field, None, photo), title=f"{name} (demo)")
+        export_view(scene, output / name, size=TILE_BYTES)
         links += f'<a href="{name}/index.html">{thumbnail_html(field)}<br>{name}</a>\n'
         rows[f"zoom ({name})"] = str(output / name / "index.html")
     index = Path(__file__).with_name("demo.html").read_text(encoding="utf-8")
@@ -313,7 +314,7 @@ def _fit_of_demo(picture: Array, settings: Settings) -> str:
     back = field.resize(field.shape)  # the function, not the samples that it keeps
     cold, kept = 1e3 * np.diff(times)
     return (
-        f", at the samples {ef.psnr(picture, back):.0f} dB (the paper's "
-        f"{ef.paper_psnr(picture, back):.2f}); fitted in {cold:.0f} ms, the next in {kept:.1f}; "
+        f", at the samples {ef.psnr(picture, back):.0f} dB ({ef.paper_psnr(picture, back):.2f} as "
+        f"the paper defines it); fitted in {cold:.0f} ms, the next in {kept:.1f} ms; "
         f"{field.model.n_coefficients / picture.size:.2f} coefficients a sample"
     )

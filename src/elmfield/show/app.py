@@ -121,7 +121,8 @@ class Answers:
         if name == "facts.json" and not place:
             return self.scene.facts()
         if name in NUMBERS and not place:
-            return getattr(self, name)(request)
+            with self.tiles.lock:
+                return getattr(self, name)(request)
         if place or (name := name or "index.html") not in PAGE:
             raise NotThereError("there is no such page.")
         kind = MEDIA_TYPES[PurePath(name).suffix]
@@ -141,8 +142,7 @@ class Answers:
     def point(self, request: Request) -> object:
         """What is at one place."""
         index = several(request.query_params, "index", len(self.scene.field.shape))
-        with self.tiles.lock:
-            return layers.at_point(self.scene, index)
+        return layers.at_point(self.scene, index)
 
     def profile(self, request: Request) -> object:
         """Along a line."""
@@ -151,8 +151,7 @@ class Answers:
         look = self._look(request)
         scene = self.scene.on_axes(look.axes)
         start, end = np.clip(ends, scene.plane.low, scene.plane.high)
-        with self.tiles.lock:
-            return layers.profile(scene, look, start, end)
+        return layers.profile(scene, look, start, end)
 
     def series(self, request: Request) -> object:
         """A series between two places, and its samples where they can be told apart."""
@@ -166,12 +165,11 @@ class Answers:
             raise ValueError("`between` must be two places inside the series, ascending.")
         n = int(min(max(number(query.get("n", "800"), "n"), 2), 4000))
         own = np.arange(max(0, np.ceil(low)), min(scene.field.shape[k] - 1, high) + 1)
-        with self.tiles.lock:
-            found, samples = layers.series(scene, look, low, high, n), None
-            if high - low <= n / 4 and len(own):
-                x = layers.spread(scene, look.at, own)
-                shown = layers.numbers(scene, look, x).reshape(len(own), -1)
-                samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
+        found, samples = layers.series(scene, look, low, high, n), None
+        if high - low <= n / 4 and len(own):
+            x = layers.spread(scene, look.at, own)
+            shown = layers.numbers(scene, look, x).reshape(len(own), -1)
+            samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
         return {**found, "samples": samples}
 
     def directions(self, request: Request) -> object:
@@ -179,8 +177,7 @@ class Answers:
         if not self.scene.has_directions:
             raise ValueError("this field's regions have no directions.")
         a, b, c, d = several(request.query_params, "window", 4)
-        with self.tiles.lock:
-            return layers.directions_between(self.scene, (a, b), (c, d))
+        return layers.directions_between(self.scene, (a, b), (c, d))
 
     def download(self, request: Request) -> Response:
         """What is seen, as a file."""
@@ -188,8 +185,7 @@ class Answers:
         if self.write is None or not self.scene.formats:
             raise ValueError("this page cannot write files.")
         order = download_of(self.scene, request.query_params)
-        with self.tiles.lock:
-            name, data = self.write(order)
+        name, data = self.write(order)
         ascii_name = name.encode("ascii", "replace").decode().replace("?", "-")
         place = f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name)}"
         return _file(data, {"Content-Disposition": place, "Cache-Control": "no-store"})

@@ -237,7 +237,8 @@ class Tiles:
     def quantiles(self, look: Look) -> list[list[float]]:
         """0 to 100 percent of what a look shows, for each channel; read at a few thousand places.
 
-        The same wherever the sliders stand, so that colours keep their meaning.
+        The same wherever the sliders stand, so that colours keep their meaning. Callers of several
+        threads hold the lock.
         """
         key, found = (look.quantity, look.channels, look.part), []
         if key in self._stats:
@@ -250,8 +251,7 @@ class Tiles:
             for k, n in enumerate(scene.field.shape)
         ]
         x = list(map(np.clip, x, domain.low, domain.high))
-        with self.lock:
-            values = layers.numbers(scene, look, x).reshape(-1, len(look.channels))
+        values = layers.numbers(scene, look, x).reshape(-1, len(look.channels))
         for v in values.T:
             v = v[np.isfinite(v)]
             q = np.percentile(v, np.arange(101)) if v.size else np.linspace(0, 1, 101)

@@ -377,6 +377,7 @@ def test_accessors(world, pair):
 # --- quick looks ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_plots_have_axes_and_units(world, field):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")

@@ -291,6 +291,7 @@ def test_what_numpy_cannot_follow_is_refused(field):
     assert_allclose(field.warp(by.detach()), field.samples(), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_deformable_registration_trains():
     """Displacements found by descent through the field, kept smooth by a regulariser."""
     torch = pytest.importorskip("torch")

@@ -75,6 +75,7 @@ def test_the_gradient_of_relu_is_that_of_its_linear_pieces(rng):
     assert agree.mean() > 0.99  # a point within 1e-6 of a kink would be the exception
 
 
+@pytest.mark.slow
 @given(scale=st.floats(1e-3, 1e3), origin=st.floats(-1e3, 1e3), seed=SEEDS)
 def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
     rng = np.random.default_rng(seed)
@@ -95,6 +96,7 @@ def test_derivatives_carry_the_unit_of_their_axis(scale, origin, seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlap", [0, 2])
 @pytest.mark.parametrize("kind", ["even", "periodic", "uneven", "complex", "volume", "dense"])
 def test_on_a_grid_derivatives_are_those_at_its_points(rng, kind, overlap):

@@ -10,6 +10,7 @@ import elmfield as ef
 from support import SEEDS, close, host, on_grid, on_samples, pixels, wave
 
 
+@pytest.mark.slow
 @given(
     shape=st.tuples(st.integers(1, 40), st.integers(1, 40)),
     new=st.tuples(st.integers(1, 50), st.integers(1, 50)),

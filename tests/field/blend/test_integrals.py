@@ -70,6 +70,7 @@ def test_steep_coordinates_are_integrated_like_others(rng):
     close(field.integral([low], [high]) / (high - low), mean, 1e-6 / 24 * 40 * 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("c", "period"), ROUND, ids=["even", "long", "long down", "up", "down"])
 def test_an_integral_goes_around_a_periodic_axis(c, period, rng):
     flat = ef.fit(np.ones(36), coords=[c], periodic={0: period})

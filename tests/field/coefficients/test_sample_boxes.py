@@ -126,6 +126,7 @@ def test_a_coarse_look_at_anything():
         coarse_means(field.model, -1)
 
 
+@pytest.mark.slow
 def test_tiles_need_not_be_whole_blocks(tmp_path, monkeypatch):
     """Means once were put where their tile began, and what no tile reached was never written."""
     monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 13)

@@ -72,6 +72,7 @@ def test_the_error_is_not_far_from_what_is_true(rng):
     assert np.abs(table(x) - field(x)).max() > table.error / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_no_part_of_the_error_can_be_left_out(d, rng):
     """Along one axis alone the bound is nearly reached: by terms that are looked at one by one, by
@@ -93,6 +94,7 @@ def test_no_part_of_the_error_can_be_left_out(d, rng):
         assert max(ratios) > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "options"),
     [
@@ -215,6 +217,7 @@ def test_derivatives_of_all_orders_at_once_are_those_one_by_one(rng):
         close(found, few, 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["line", "plane", "around", "volume", "channels"])
 def test_terms_beyond_a_degree_add_no_more_than_is_said(kind, rng):
     """Bounds from sizes of everything against all terms, one by one."""
@@ -365,6 +368,7 @@ def test_terms_are_left_out_that_a_dtype_does_not_hold(order, rng):
     assert np.abs(off).max() <= last * np.abs(own.rows).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_answers_depend_on_the_point_alone(kind, dtype, rng):

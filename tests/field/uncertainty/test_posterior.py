@@ -70,6 +70,7 @@ def inside(field, n=20, seed=1):
 
 @pytest.mark.parametrize("kind", FIELDS)
 class TestEveryPosterior:
+    @pytest.mark.slow
     def test_std_is_positive_and_shaped_like_values(self, kind):
         field = FIELDS[kind]
         x = inside(field).reshape(4, 5, -1)
@@ -97,6 +98,7 @@ class TestEveryPosterior:
         steps = np.abs(np.diff(s, axis=0)).max(axis=0)
         assert (steps < 0.05 * s.max(axis=0)).all()
 
+    @pytest.mark.slow
     def test_scale_and_file(self, kind, tmp_path):
         field = FIELDS[kind]
         x = inside(field, 4)
@@ -151,6 +153,7 @@ DRAWN = Lazy(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DRAWN)
 def test_drawn_fields_have_the_deviation(kind):
     field = DRAWN[kind]
@@ -175,6 +178,7 @@ def test_drawn_fields_have_the_deviation(kind):
     assert not np.array_equal(again.samples(), drawn[1].samples())
 
 
+@pytest.mark.slow
 def test_drawn_fields_vary_together_as_points_do():
     field, x = DRAWN["plain"], np.array([[3.0, 4.0], [3.0, 5.0], [4.0, 5.0]]) + 1 / 3
     found = np.stack([f.samples()[tuple(np.rint(3 * x + 1).astype(int).T)]
@@ -288,6 +292,7 @@ def test_spread_turns_with_the_array(shape):
     assert np.allclose(s, turned[::-1].T * float(back.model.scale[0] / field.model.scale[0]) ** 2)
 
 
+@pytest.mark.slow
 def test_a_small_gap_changes_deviations_far_from_it_little():
     y = rough((48, 44), 1.3, seed=7)
     field, holed = ef.fit(y), ef.fit(np.where(np.arange(y.size).reshape(y.shape) == 99, np.nan, y))
@@ -301,6 +306,7 @@ def test_a_small_gap_changes_deviations_far_from_it_little():
     assert s[1] == pytest.approx(s[0], rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["smooth", "oriented", "gaps", "means", "noisy scattered", "dense"]
 )
@@ -318,6 +324,7 @@ def test_a_thousand_draws_agree_with_deviations_between_samples(kind):
     assert np.mean(np.abs(z) < 1.645) == pytest.approx(0.9, abs=0.08)
 
 
+@pytest.mark.slow
 def test_masks_of_observed_fields_need_no_matrix_of_places():
     field = ef.fit_observations([ob.values(SOME, VALUES)], shape=(120, 110))
     mask = np.zeros(field.shape, bool)
@@ -340,6 +347,7 @@ def test_power_and_intervals_are_found(power):
     assert field.report()["left-out samples inside 50, 90, 99 %"][1] == pytest.approx(0.9, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_what_differs_in_gaps_from_what_the_process_allows_adds_to_errors():
     y = rough((40, 40), 4.6, seed=4)
     gone = np.random.default_rng(0).uniform(size=y.shape) < 0.5
@@ -463,6 +471,7 @@ def test_slopes_on_uneven_axes_are_of_positions():
         field.std([[3.0, 3.0]], quantity="laplacian")
 
 
+@pytest.mark.slow
 def test_mean_of_white_noise_falls_as_one_by_root_n():
     field = ef.fit(np.random.default_rng(3).standard_normal((64, 64)))
     sides = np.array([4, 8, 16, 32])
@@ -508,6 +517,7 @@ def test_coding_adds_its_error():
     assert (field.std(at + 0.5) > FIELDS["smooth"].std(at + 0.5)).all()
 
 
+@pytest.mark.slow
 def test_xarray_has_a_second_variable():
     xarray = pytest.importorskip("xarray")
     about = {"units": "K", "standard_name": "air_temperature"}
@@ -555,6 +565,7 @@ TENSOR_FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fit", "ask"),
     [
@@ -596,6 +607,7 @@ def test_noise_left_of_parts_and_channels():
     assert np.allclose(field[1].std(x), field.std(x)[:, 1])
 
 
+@pytest.mark.slow
 def test_fields_drawn_from_dense_layers_spread_as_their_std():
     field = ef.fit(rough((30, 26), 2.0, seed=8), ef.paper(width=40, cell=16, ridge=0.3))
     x = np.random.default_rng(1).uniform(2, 22, (100, 2))

@@ -248,6 +248,7 @@ def test_a_region_without_any_sample_is_filled_from_its_neighbours():
     assert np.abs(on_samples(field) - truth)[missing].max() < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.3, 0.7])
 @pytest.mark.parametrize("kind", [np.uint8, float])
 def test_flat_areas_do_not_spoil_what_is_beside_them(share, kind):

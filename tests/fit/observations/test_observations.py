@@ -95,6 +95,7 @@ def exact():
 
 
 class TestEveryKindOfRows:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     def test_of_one_region_are_what_its_field_says(self, kind, exact, interior):
         # The rows of a function and the queries of its field are two codes for one number.
@@ -238,6 +239,7 @@ class TestOneRegion:
             held = np.mean(np.abs(field(q) - wave(q)) < 1.645 * field.std(q))
             assert held > 0.75  # one draw: errors of neighbours go together
 
+    @pytest.mark.slow
     def test_the_posterior_agrees_with_itself(self):
         field = ef.fit_observations([ob.values(POINTS, wave(POINTS), noise=0.1)], bounds=UNIT)
         posterior = field.model.observed
@@ -310,6 +312,7 @@ class TestSeveralInstruments:
             ),
         }
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("other", ["means", "precise"])
     def test_rows_of_little_noise_leave_the_others_their_say(self, rows, other):
         field = fit(rows["values"], rows[other], rows["operator"], bounds=UNIT, shape=(30, 30))
@@ -317,6 +320,7 @@ class TestSeveralInstruments:
         assert field.std(OTHERS).mean() < 0.05
         assert field.report()["rows are off by, rms"][1] < (1e-12 if other == "means" else 4e-3)
 
+    @pytest.mark.slow
     def test_slopes_and_operators_go_together(self, rows):
         field = fit(
             *(rows[k] for k in ("values", "slopes", "operator")), bounds=UNIT, shape=(30, 30)
@@ -372,6 +376,7 @@ class TestGrid:
         drawn = field.model.observed.parts(np.arange(400.0)[:, None], ())
         assert 0.007 < np.sqrt((drawn.mean(axis=0) ** 2).sum()) < 0.013  # 0.2 / 20
 
+    @pytest.mark.slow
     def test_a_level_without_detail_is_found(self):
         y = 250 + 2 * np.random.default_rng(0).standard_normal(900)
         at = np.stack(np.indices((30, 30)), -1).reshape(-1, 2).astype(float)
@@ -395,6 +400,7 @@ class TestGrid:
         field = ef.fit_observations([ob.operator(A, y, noise=0)], shape=(400,))
         np.testing.assert_allclose(A @ field.samples(), y, atol=1e-10 * np.abs(y).max())
 
+    @pytest.mark.slow
     def test_a_picture_blurred_over_its_borders_keeps_them_apart(self):
         # Blurred as if it repeated; the left half is dark, the right one bright.
         x = np.where(np.arange(40) < 20, 20.0, 180.0) + np.zeros((40, 1))
@@ -434,6 +440,7 @@ class TestGrid:
         inner = (slice(4, -4),) * 2
         assert rms((own.samples() - x)[inner]) < rms((plain.samples() - x)[inner])
 
+    @pytest.mark.slow
     def test_a_background_is_corrected_where_stations_are(self):
         rng = np.random.default_rng(0)
         i, j = np.indices((40, 50))
@@ -471,6 +478,7 @@ class TestGrid:
         assert ratio[0] > 2 * ratio[1]
         assert both.std(q)[~left].mean() > 1.5 * both.std(q)[left].mean()
 
+    @pytest.mark.slow
     def test_detail_between_stations_counts_in_their_deviations(self):
         rng = np.random.default_rng(0)
         rough = rng.standard_normal((30, 30))
@@ -550,6 +558,7 @@ class TestWhatIsRefused:
         with pytest.warns(ef.RankWarning, match="no row determines the level"):
             fit(ob.operator(differences, np.ones(19), noise=0.1), shape=(20,))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("positive", [False, True])
     def test_the_unit_of_values_does_not_matter(self, positive):
         y = 2 + np.sin(5 * POINTS[:, 0])

@@ -82,6 +82,7 @@ def test_polynomials_of_the_degree_are_exact(rng):
     close(field(q), f(q), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("truth", "n", "d"), [(franke, 3000, 2), (bumps, 1500, 3)])
 def test_errors_are_below_those_of_others(truth, n, d, rng):
     from scipy.interpolate import RBFInterpolator, griddata

@@ -305,6 +305,7 @@ def test_samples_too_close_to_meet_are_counted(rng):
         ef.fit_points(x, rng.standard_normal(60), ef.smooth(order=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("gap", [None, 1e-9, 1e-12])
@@ -357,6 +358,7 @@ def test_cusps_of_low_orders_meet_their_samples_or_say_so(rng):
         ef.fit_points(far, y, ef.smooth(order=0.6))
 
 
+@pytest.mark.slow
 def test_a_calm_part_of_noisy_samples_is_smoothed_more(rng, monkeypatch):
     x = rng.uniform(0, 60, (1800, 2))
     lively = np.where(x[:, 0] < 30, 0, np.sin(x[:, 0]) * np.sin(x[:, 1]))

@@ -130,6 +130,7 @@ def test_bad_orders_say_what_is_wrong(order):
         ef.smooth(order=order)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:torch.asarray. unspecified requires_grad")  # once, by torch
 @pytest.mark.parametrize("n", [7, 20_000])  # some points, and so many that they are sorted
 @pytest.mark.parametrize("name", ["default", "target", "scattered"])

@@ -32,6 +32,7 @@ def tile(path):
     return unpacked(gzip.decompress(base64.b64decode(text, validate=True)))
 
 
+@pytest.mark.slow
 def test_all_files_are_there(page):
     folder, n = page
     assert {p.name for p in folder.iterdir()} == {*PAGE, "facts.js", "tiles"}

@@ -152,6 +152,7 @@ def test_a_hundred_at_once_are_all_answered(plain):
 # --- files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nc", ".tif", ".npy"])
 def test_what_is_seen_can_be_taken_along(months, suffix, tmp_path):
     if suffix not in months.json("/facts.json")["formats"]:
