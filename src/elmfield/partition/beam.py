@@ -19,7 +19,7 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import wrong
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.partition.barron import Barron, LowerBound, Region, spans, union, unite
+from elmfield.partition.barron import Barron, Region, spans, union, unite
 
 LOOKAHEAD_REGIONS = 64
 """Regions whose unions are transformed together when one energy is missing."""
@@ -108,7 +108,6 @@ class Mesh:
         self.regions = {c.key: c for c in self.cells}
         self.measure(self.cells)
         self.order = {c.key: (self.energies[c.key], c.first, c.key) for c in self.cells}
-        self._bound = LowerBound(beta)
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Find the energies of regions that have not been measured."""
@@ -142,7 +141,8 @@ class Mesh:
         Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
-        left = [(self._bound(a, b), a.key ^ b.key, a, b) for a, b in pairs if self.is_open(a, b)]
+        least, is_open = self.beta.bound, self.is_open
+        left = [(least(a, b), a.key ^ b.key, a, b) for a, b in pairs if is_open(a, b)]
         for bound, key, a, b in sorted(left, key=lambda entry: entry[:2]):
             if bound > limit:
                 return bound
@@ -160,9 +160,9 @@ class Mesh:
 
     def labels(self, pairs: Sequence[tuple[Region, Region]]) -> Integers:
         """The region of each cell after some merges, numbered by first cells."""
-        firsts = np.asarray([(a.first, b.first) for a, b in pairs], int).reshape(-1, 2)
         root = np.arange(len(self.cells))
-        root[firsts.max(axis=1)] = firsts.min(axis=1)  # a region is known by its first cell
+        for a, b in pairs:  # a region is known by its first cell
+            root[max(a.first, b.first)] = min(a.first, b.first)
         while not np.array_equal(root, root[root]):
             root = root[root]
         return np.unique(root, return_inverse=True)[1].reshape(self.beta.n_cells)
@@ -336,10 +336,6 @@ class _BoxMerger:
         self.next = len(self.regions)
         self._closures: dict[tuple[int, int], frozenset[int]] = {}
 
-    def _union(self, cells: Integers) -> Region:
-        members: list[int] = cells.tolist()
-        return reduce(union, (self.mesh.cells[c] for c in members))
-
     def _energy(self, region: Region) -> float:
         self.mesh.measure([region])
         return self.mesh.energies[region.key]
@@ -398,4 +394,5 @@ class _BoxMerger:
         first, length = sides[k]
         at = np.unravel_index(cells, self.labels.shape)[k]
         low = (at - first) % self.labels.shape[k] < length // 2
-        return [self._union(cells[low]), self._union(cells[~low])]
+        halves = (cells[low].tolist(), cells[~low].tolist())
+        return [reduce(union, (self.mesh.cells[c] for c in half)) for half in halves]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,25 +54,9 @@ def wrong_overlap(overlap: float, cell: float, k: int) -> Exception:
     return wrong("overlap", must, overlap, hint="Use a smaller overlap or larger cells.")
 
 
-class Line(NamedTuple):
-    """How cells and boxes lie on one axis.
-
-    Parameters
-    ----------
-    edges : integer array, shape (N + 1,)
-        Cell i holds the samples ``edges[i]`` to ``edges[i + 1] - 1``.
-    starts : integer array, shape (N,)
-        First sample of each cell's box; negative or beyond the end only where the axis wraps.
-    box : int
-        Samples of every box.
-    overlap : float
-        Half-width of the blend across cell borders.
-    """
-
-    edges: Integers
-    starts: Integers
-    box: int
-    overlap: float
+Line = tuple[Integers, Integers, int, float]
+"""How cells and boxes lie on one axis: edges, (N + 1,), and first samples of boxes, (N,), negative
+or beyond the end only where the axis wraps; samples of every box; overlap."""
 
 
 def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = False) -> Line:
@@ -85,7 +69,7 @@ def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = Fa
     box = min(n, cell + 2 * (reach + context))
     if periodic and n > 1:
         return _around(n, cell, overlap, box, box - 2 * reach)
-    one = Line(np.array([0, n]), np.zeros(1, np.int64), n, 0.0)
+    one = np.array([0, n]), np.zeros(1, np.int64), n, 0.0
     if n == box:
         return one
     count, rest = _count(n, cell)
@@ -96,7 +80,7 @@ def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = Fa
     sizes = np.full(count, cell)
     sizes[[0, -1]] += rest  # their boxes have room for it, being moved inwards
     edges, starts = _mirrored(sizes, box)
-    return Line(edges, np.clip(starts, 0, n - box), box, overlap)
+    return edges, np.clip(starts, 0, n - box), box, overlap
 
 
 def _around(n: int, cell: int, overlap: float, box: int, largest: int) -> Line:
@@ -115,7 +99,7 @@ def _around(n: int, cell: int, overlap: float, box: int, largest: int) -> Line:
             sizes[[at, -1 - at]] += 1 if rest > 0 else -1
     # A cell must have room for its blends, and no window may meet itself.
     overlap = min(overlap, float(sizes.min()) / 2, (n - int(sizes.max())) / 2)
-    return Line(*_mirrored(sizes, box), box, overlap)
+    return *_mirrored(sizes, box), box, overlap
 
 
 def _count(n: int, cell: int) -> tuple[int, int]:
@@ -267,12 +251,6 @@ def boxes_of(part: "Partition") -> tuple[Integers, Integers]:
     """First sample and number of samples of each region's box, both of shape (N, d)."""
     N, d = part.n_regions, len(part.shape)
     starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
-    if part.is_regular:  # axis by axis: there may be a million cells
-        grids = [a.reshape(*part.n_cells, d) for a in (starts, sizes)]
-        for k, edges in enumerate(part.edges):
-            for grid, line in zip(grids, _reaching(part, k, edges[:-1], edges[1:])):
-                grid[..., k] = line.reshape(-1, *(1,) * (d - 1 - k))
-        return starts, sizes
     cells = np.indices(part.n_cells).reshape(d, -1)
     flat = part.labels.ravel()
     for k, n in enumerate(part.shape):
@@ -280,7 +258,7 @@ def boxes_of(part: "Partition") -> tuple[Integers, Integers]:
         last = np.zeros(N, np.int64)
         np.minimum.at(first, flat, part.edges[k][cells[k]])
         np.maximum.at(last, flat, part.edges[k][cells[k] + 1])
-        if part.periodic[k]:
+        if part.periodic[k] and not part.is_regular:
             _over_the_seam(part, k, first, last)
         starts[:, k], sizes[:, k] = _reaching(part, k, first, last)
     return starts, sizes
@@ -414,14 +392,10 @@ def whole_rows(partition: "Partition", step: int) -> int:
     return max(step // row * row, row) if step * 4 > row else step
 
 
-def _block(partition: "Partition", regions: Integers) -> list[slice | Integers] | None:
+def _block(partition: "Partition", regions: Integers) -> list[Integers] | None:
     """The cells of each axis whose product the regions are, or None if they are no block."""
     counts, G = partition.n_cells, len(regions)
     if not partition.is_regular or not G or np.any(np.diff(regions) <= 0):
         return None
-    row = partition.n_regions // counts[0]
-    first, last = int(regions[0]), int(regions[-1]) + 1
-    if last - first == G and first % row == 0 and G % row == 0:  # whole rows of cells
-        return [slice(first // row, last // row), *(slice(None) for _ in counts[1:])]
     cells = [np.unique(c) for c in np.unravel_index(regions, counts)]
-    return list(cells) if math.prod(map(len, cells)) == G else None
+    return cells if math.prod(map(len, cells)) == G else None

@@ -30,8 +30,6 @@ class ProductModel(Generic[Functions]):
 
     axes: tuple[Functions, ...]
 
-    row_size = 256
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Functions of each axis."""
@@ -194,12 +192,6 @@ class WaveModel(ProductModel[AxisWaves]):
 
     basis = None
 
-    @classmethod
-    def of(cls, beliefs: Beliefs) -> "WaveModel":
-        """The model of the box that a mixture of energies was factored for."""
-        own = zip(beliefs.waves, beliefs.box)
-        return cls(tuple(AxisWaves(w, n, beliefs.means) for w, n in own), beliefs)
-
     @property
     def rank(self) -> int:
         """As many weights are independent as the box has samples."""
@@ -208,14 +200,15 @@ class WaveModel(ProductModel[AxisWaves]):
 
 def wave_model(box: tuple[int, ...], order: float, means: bool = False) -> WaveModel:
     """The model of a box of samples whose regions choose among a family around an order."""
-    return WaveModel.of(beliefs(box, order, means))
+    made = beliefs(box, order, means)
+    return WaveModel(tuple(AxisWaves(w, n, means) for w, n in zip(made.waves, box)), made)
 
 
 # --- polynomials: one region resolves a smooth function to rounding -------------------------------
 
 
 @dataclass(frozen=True)
-class AxisPolynomials:
+class AxisPolynomials(LayerFunctions):
     """``T_0 ... T_(width - 1)`` of ``2 u / n``: u counts samples from the centre of n of them."""
 
     width: int
@@ -229,10 +222,6 @@ class AxisPolynomials:
         return Pieces.through(lambda u: np.asarray(self(u)), self.n, terms)
 
     deviations = None  # rows, not means over cells, say what is known
-
-    def at(self, centres: Array) -> "AxisPolynomials":
-        """Itself: samples lie alike in all boxes."""
-        return self
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The polynomials, (..., width), at offsets u, differentiated `order` times."""
