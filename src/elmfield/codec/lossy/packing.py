@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import running
 from elmfield._array.checks import USUAL_EFFORT, positive
-from elmfield._array.running import pays, small_products, spread
+from elmfield._array.running import small_products, spread
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
@@ -251,7 +252,7 @@ class BoxCodedTile:
 @small_products()
 def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> BoxCodedTile | None:
     """Return the tile coded with a step; None where the step is too small for this."""
-    pays(tile.x.size // LOOPS_SHARE)
+    running.pays(tile.x.size // LOOPS_SHARE)
     if step / UNIT < np.finfo(np.float64).tiny:
         return None
     found = tile.separate(step)
