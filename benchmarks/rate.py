@@ -179,6 +179,26 @@ def fresh():
     return {"first, s": found[0], "later, s": min(found[1:]), "bytes": size}
 
 
+def points():
+    """A million points of a new field, then of the same one, beside SciPy's cubic spline."""
+    from scipy.ndimage import gaussian_filter, map_coordinates
+
+    import elmfield as ef
+
+    rng, found = np.random.default_rng(0), []
+    values = gaussian_filter(rng.standard_normal((512, 512)), 3)
+    x = rng.random((1_000_000, 2)) * 511
+    for _ in range(TIMES + 1):
+        field, ends = ef.fit(values), [time.perf_counter()]
+        for work in (field, field, lambda x: map_coordinates(values, x.T, order=3)):
+            work(x)
+            ends.append(time.perf_counter())
+        found.append(np.diff(ends))
+    first, later, other = np.min(found, axis=0).tolist()
+    spline = {"first, s": other, "later, s": other, "bytes": 0}
+    return {"first, s": first, "later, s": later, "bytes": 0, "map_coordinates": spline}
+
+
 JOBS = {
     "Zarr codec, 0.1 K": lambda: chunk(temperature(), max_error=BOUND) | rivals(temperature()),
     "Zarr codec, 0.1 K, effort 1": lambda: chunk(temperature(), max_error=BOUND, effort=1),
@@ -189,6 +209,7 @@ JOBS = {
     "stream, 0.1 K": stream,
     "Blue Marble, 40 dB": lambda: job(picture(), psnr=40),
     "512² colours, 40 dB": fresh,
+    "a million points of 512²": points,
 }
 
 
@@ -219,8 +240,9 @@ def show():
         "# Whole jobs: MB of samples a processor second, and a second by the clock\n\n"
         + table(heads, lines, "llrrrrr")
         + "\n\n512² colours: wall seconds of a process, the first one (nothing compiled) and "
-        "later ones.\n\nOne run measures a job by all ways; in another the machine was more or "
-        "less busy: compare within a job.\n"
+        "later ones. Points: seconds of the first call of a field, and of the next.\n\nOne run "
+        "measures a job by all ways; in another the machine was more or less busy: compare within "
+        "a job.\n"
     )
     (RESULTS / "rate.md").write_text(text)
 

@@ -162,10 +162,10 @@ class Part:
         return alive, (dict.fromkeys(odd, False) if len(alive) < 48 else odd)
 
     def finish(self, stream, points, weights):
-        """Modes in units from raw bits."""
-        q = {}
-        for box, mode, base, width in self.late:
-            q[box, mode] = base + stream.raw(width)
+        """Modes in units from what goes raw."""
+        rest = stream.numbers([width for *_, width in self.late])
+        q = {(box, mode): base + r for (box, mode, base, _), r in zip(self.late, rest, strict=True)}
+        stream.finish()
         out = {}
         for mode in self.modes[1:]:
             for box in self.boxes:
@@ -234,7 +234,6 @@ def read_part(part, head, stream, prior):
         "flags": Tables(prior["going"], 16, 1 << 18, 1024),
     }
     part.walk(stream, prior, tables)
-    stream.finish()
     return part.finish(stream, *head)
 
 

@@ -123,28 +123,6 @@ def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], at: int) -> int:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def pack_bits(values: NDArray[np.integer], widths: NDArray[np.integer]) -> Bits:
-    """Return the bits of values, the highest first, one behind the other."""
-    widths = widths.astype(np.int64)
-    n = int(widths.sum())
-    shift = np.repeat(np.cumsum(widths), widths) - 1 - np.arange(n)
-    return ((np.repeat(values.astype(np.int64), widths) >> shift) & 1).astype(np.uint8)
-
-
-def unpack_bits(bits: Bits, widths: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return values of so many bits each; `bits` must be long enough."""
-    widths = widths.astype(np.int64)
-    out = np.zeros(len(widths), np.int64)
-    some = np.flatnonzero(widths)
-    if some.size:
-        ends = np.cumsum(widths)
-        n = int(ends[-1])
-        shift = np.repeat(ends, widths) - 1 - np.arange(n)
-        parts = bits[:n].astype(np.int64) << shift
-        out[some] = np.add.reduceat(parts, (ends - widths)[some])
-    return out
-
-
 def raw_entries(values: NDArray[np.integer], low: int, widths: NDArray[np.integer]) -> Entries:
     """Return entries of up to 8 bits of values, from bit `low` on: all slots are as likely."""
     some = np.asarray(np.minimum(widths - low, RAW_BITS), np.int64)

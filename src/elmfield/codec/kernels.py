@@ -154,22 +154,6 @@ def predict(
 
 
 @compiled
-def quantise(
-    own: Floats, guess: Floats, scale: float, is_last: bool, tokens: Symbols, signs: Symbols
-) -> int:
-    """Run `interpolated._quantise`; return how many signs there are."""
-    n = 0
-    for j in range(len(own)):
-        q = np.rint((own[j] - guess[j]) * scale)
-        number = abs(q) if is_last else 2.0 * abs(q) - (q > 0.0)
-        tokens[j] = int(min(number, 31.0))
-    for j in range(len(own) if is_last else 0):
-        signs[n] = own[j] < guess[j]
-        n += tokens[j] > 0
-    return n
-
-
-@compiled
 def add(
     tokens: Symbols, large: Floats, signs: Symbols, unit: int, guess: Floats, left: Floats
 ) -> None:

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield.codec.ans import StreamReader, StreamWriter, pack_bits, unpack_bits
+from elmfield.codec.ans import StreamReader, StreamWriter
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts
 from elmfield.codec.lossy.contexts import Counts, Places, Prior, Small
@@ -45,7 +45,8 @@ class Coder:
         self.prior, self.n_boxes, self.writer = prior, n_boxes, StreamWriter()
         self.tokens, self.flags = (tables.copy() for tables in _initial_tables(prior))
         # places, widths, and what goes raw (in a decoder what that is added to)
-        self.raw: list[tuple[Places, Small, Counts]] = []
+        none = np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self.raw: list[tuple[Places, Counts, Counts]] = [none]
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on: what comes is worth its bits, or as it was written."""
@@ -104,7 +105,7 @@ class Quantiser(Coder):
         self.x, self.last, self.q = x, last, np.zeros(x.shape, np.int32)
 
     def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
-        """Write raw bits: low bits, then signs of what is not 0, in the order of rows.
+        """Write what goes raw: low bits, then signs of what is not 0, in the order of rows.
 
         Returns
         -------
@@ -115,7 +116,8 @@ class Quantiser(Coder):
         """
         some = np.flatnonzero(self.q != 0)
         q, minus = self.q.ravel()[some], negative.ravel()[some]
-        self.writer.raw += [pack_bits(rest, widths) for _, widths, rest in self.raw]
+        _, widths, rest = map(np.concatenate, zip(*self.raw))
+        self.writer.numbers(rest, widths)
         self.writer.raw.append(minus.view(np.uint8))
         # multiples of 2^-25: exact in any order
         above, which = q - self.x.ravel()[some], np.minimum(q, 3)
@@ -135,12 +137,12 @@ class MagnitudeReader(Coder):
 
     def finish(self, A: Counts) -> Counts:
         """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
+        place, widths, bases = map(np.concatenate, zip(*self.raw))
+        found = bases + self.reader.numbers(widths)
         self.reader.finish()
-        for place, widths, bases in self.raw:
-            found = bases + unpack_bits(self.reader.raw(int(widths.sum())), widths)
-            if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
-                raise damaged("has impossible values")
-            A.ravel()[place] = found
+        if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
+            raise damaged("has impossible values")
+        A.ravel()[place] = found
         A[0] = 0
         some = np.flatnonzero(A != 0)
         negative = self.reader.raw(len(some)).astype(np.int32)

@@ -8,6 +8,7 @@ encoder says for each channel and level of roughness how strongly to smooth: whe
 help, not at all. All arithmetic of the decoder is in integers.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -16,7 +17,7 @@ from operator import mul, sub
 import numpy as np
 from numpy.typing import NDArray
 
-from elmfield._array.running import pays
+from elmfield._array import running
 from elmfield.codec.lossy.transform import UNIT, Floats, Whole
 
 Ints = NDArray[np.int32]
@@ -151,7 +152,7 @@ class Moves:
         """Return those of decoded samples: by compiled loops where these pay."""
         d = y.ndim - 1
         found = cls(*(np.empty((d + (d > 1), *y.shape), t) for t in (np.uint8, np.int32)))
-        if pays(0):
+        if running.pays(0):
             from elmfield.codec.lossy import sample_loops
 
             sample_loops.find_moves(y, B, weights, found.levels, found.moves)
@@ -169,13 +170,10 @@ class Moves:
         tables = {tap: _tabulate_moves(w[:, weight_columns(tap)]).ravel() for tap in TAPS}
         tables[0] = _tabulate_moves(w[:, -1]).ravel()
         where, z = [border_places(n, B) for n in y.shape[1:]], pad_samples(y)
-        rows = max(1, CHUNK_SAMPLES // max(1, y[0, :1].size))
-        for c in range(len(y)):
-            for a in range(0, y.shape[1], rows):
-                part = slice(a, a + rows)
-                near, own = z[c, a : a + rows + 2 * REACH], self.levels[:, c, part]
-                places = np.ix_(where[0][part], *where[1:])
-                self.moves[:, c, part] = _move_part(near, own, places, tables)
+        for c, part in _parts(y.shape):
+            near, own = z[c, part.start : part.stop + 2 * REACH], self.levels[:, c, part]
+            places = np.ix_(where[0][part], *where[1:])
+            self.moves[:, c, part] = _move_part(near, own, places, tables)
 
     def products(self, off: Floats, some: tuple[slice, ...]) -> tuple[Floats, Floats]:
         """Return sums of products of moves, (C, levels, levels), and with errors, (C, levels).
@@ -191,16 +189,22 @@ class Moves:
     def apply(self, y: Whole, gains: Small) -> Whole:
         """Return samples moved, in units."""
         out, half = y.copy(), 1 << WEIGHT_BITS + GAIN_BITS >> 1
-        if pays(0):
+        if running.pays(0):
             from elmfield.codec.lossy import sample_loops
 
             sample_loops.apply(self.levels, self.moves, gains, out)
             return out
-        for c, own in enumerate(gains.astype(np.int32)):
-            for k in range(y.shape[1]):
-                strong = (own.take(self.levels[:, c, k]) * self.moves[:, c, k]).sum(axis=0)
-                out[c, k] += (strong + half) >> WEIGHT_BITS + GAIN_BITS
+        for c, part in _parts(y.shape):
+            strong = gains[c].astype(np.int32).take(self.levels[:, c, part])
+            strong *= self.moves[:, c, part]
+            out[c, part] += (strong.sum(axis=0) + half) >> WEIGHT_BITS + GAIN_BITS
         return out
+
+
+def _parts(shape: tuple[int, ...]) -> list[tuple[int, slice]]:
+    """Return channels and rows of what is done at a time."""
+    rows = max(1, CHUNK_SAMPLES // math.prod(shape[2:]))
+    return [(c, slice(a, a + rows)) for c in range(shape[0]) for a in range(0, shape[1], rows)]
 
 
 def _move_part(

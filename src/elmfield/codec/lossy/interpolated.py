@@ -138,11 +138,16 @@ class _Encoder:
 
     def numbers(self, phase: Phase, guess: Floats, classes: Symbols) -> Floats:
         """Round what is left, and write it."""
-        own, is_last = self.t[phase.new].reshape(-1), phase.kind == 2
-        tokens, signs = _quantise(own, guess, phase.unit, is_last)
+        is_last, left = phase.kind == 2, self.t[phase.new].reshape(-1) - guess
+        left *= 1 / phase.unit
+        np.rint(left, out=left)
+        number = np.abs(left)
+        if not is_last:
+            number += number - (left > 0)
+        tokens = np.minimum(number, DIRECT - 1).astype(np.uint8)
+        signs = (left < 0)[tokens > 0 if is_last else slice(0)].view(np.uint8)
         large = np.flatnonzero(tokens == DIRECT - 1)
-        q = np.rint((own[large] - guess[large]) / phase.unit)
-        number = np.abs(q) if is_last else 2 * np.abs(q) - (q > 0)
+        number = number[large]
         if float(number.max(initial=0)) > LARGEST_NUMBER:
             raise OverflowError
         bits = np.frexp(number + 1)[1] - 1
@@ -181,20 +186,6 @@ class _Decoder:
             self.reader.finish()
             signs = self.reader.raw(int(np.count_nonzero(tokens)))
         return _add(tokens, number, signs, phase.unit, guess)
-
-
-def _quantise(own: Floats, guess: Floats, unit: int, is_last: bool) -> tuple[Symbols, Symbols]:
-    """Return tokens of what is left of samples, 31 for all large numbers, and signs of the last."""
-    if running.pays(0):
-        from elmfield.codec import kernels
-
-        tokens, signs = np.empty((2, 1 + own.size), np.uint8)
-        n = kernels.quantise(own, guess, 1 / unit, is_last, tokens, signs)
-        return tokens[:-1], signs[:n]
-    left = np.rint((own - guess) * (1 / unit))
-    number = np.abs(left) if is_last else 2 * np.abs(left) - (left > 0)
-    tokens = np.minimum(number, DIRECT - 1).astype(np.uint8)
-    return tokens, (left < 0)[tokens > 0 if is_last else slice(0)].view(np.uint8)
 
 
 def _add(tokens: Symbols, large: Floats, signs: Symbols | None, unit: int, guess: Floats) -> Floats:

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from elmfield._array import running
 from elmfield._array.checks import USUAL_EFFORT, positive
-from elmfield._array.running import pays, small_products, spread
+from elmfield._array.running import small_products, spread
 from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
@@ -149,19 +150,9 @@ def rank_sizes(x: Floats) -> list[int]:
     ]
     if len(fitting) < 2:
         return fitting
-    some = _take_some_boxes(x, fitting[0])
+    some = take_pieces(x, CHOICE_SAMPLES, fitting[0], fitting[0])
     prices = {B: sections.rough_price(some, B, j) for j, B in enumerate(fitting)}
     return sorted(fitting, key=prices.__getitem__)
-
-
-def _take_some_boxes(x: Floats, B: int) -> Floats:
-    """Return every so many boxes of the first axis of samples (C, n...)."""
-    n = x.shape[1] // B
-    every = min(n, x.size // CHOICE_SAMPLES)
-    if every < 2:
-        return x
-    rows = np.arange(0, n - every // 2, every)[:, None] * B + (every // 2 * B + np.arange(B))
-    return np.asarray(x.take(rows.ravel(), axis=1))
 
 
 def pack_step(values: Values, step: float, channel_axis: int | None, effort: int) -> Coded:
@@ -251,7 +242,7 @@ class BoxCodedTile:
 @small_products()
 def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> BoxCodedTile | None:
     """Return the tile coded with a step; None where the step is too small for this."""
-    pays(tile.x.size // LOOPS_SHARE)
+    running.pays(tile.x.size // LOOPS_SHARE)
     if step / UNIT < np.finfo(np.float64).tiny:
         return None
     found = tile.separate(step)

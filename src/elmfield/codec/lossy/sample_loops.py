@@ -30,7 +30,7 @@ CHUNK_SAMPLES = 1 << 10
 
 
 @compiled
-def _move(off: int, held: int) -> int:
+def _move(off: np.int32, held: np.int32) -> np.int32:
     """Return what a difference moves a sample, by both weights."""
     low = min(max(off, MINUS_LOW), LOW_LIMIT)
     high = min(max(off, MINUS_HIGH), HIGH_LIMIT)
@@ -39,7 +39,7 @@ def _move(off: int, held: int) -> int:
 
 
 @compiled
-def _weigh(level: int, a: int, b: int, c: int, d: int, e: int) -> int:
+def _weigh(level: int, a: int, b: int, c: int, d: int, e: int) -> np.int32:
     """Return the number of a level, by what each adds to the one before.
 
     Comparisons are done for many samples at a time, a look into a table is not.
@@ -146,5 +146,5 @@ def find_moves(y: Integers, B: int, weights: Shorts, levels: Small, moves: Ints)
 
 def apply(levels: Small, moves: Ints, gains: Small, out: Integers) -> None:
     """Run `deblock.Moves.apply`."""
-    found = (x.reshape(*x.shape[:2], -1) for x in (levels, moves))
-    _apply(*found, _differences(gains.astype(np.int32)), out.reshape(len(out), -1))
+    shape, w = (*levels.shape[:2], -1), _differences(gains.astype(np.int32))
+    _apply(levels.reshape(shape), moves.reshape(shape), w, out.reshape(len(out), -1))

@@ -196,7 +196,7 @@ MEAN_WEIGHT_BITS = 7
 def expect_magnitudes(plane: Whole) -> NDArray[np.int32]:
     """Return the mean difference from neighbours in steps, (boxes,): stands for the first mode."""
     d = plane.ndim - 1
-    steps = (plane + (UNIT >> 1)) >> FRACTION
+    steps = plane >> FRACTION
     total = np.zeros(plane.shape, np.int64)
     for k in range(d):
         across = np.abs(np.diff(steps, axis=1 + k))
