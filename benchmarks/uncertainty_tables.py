@@ -119,7 +119,7 @@ def cost():
 
 
 EVERY = (
-    process, exact, white, large, heldout, heldout_short, gaps, noise, cost, points,
+    process, exact, white, large, heldout, heldout_short, gaps, noise, noisy_gaps, cost, points,
 )  # fmt: skip
 
 TABLES = {f"uncertainty_{f.__name__}": f for f in EVERY}
