@@ -72,6 +72,44 @@ def noise():
     return _by_level("noise", "noise", "noise")
 
 
+def noisy_gaps():
+    rows, lines = rows_of("uncertainty", "noisy_gaps"), []
+    for missing, which in sorted({(r["missing"], r["level"]) for r in rows}):
+        some = [r for r in rows if (r["missing"], r["level"]) == (missing, which)]
+        held = [r["inside_0.9"] for r in some]
+        told = f"{100 * missing:.0f} % missing in noise 10: {which} samples"
+        crps = np.mean([r["crps_ratio"] for r in some])
+        spread = f"{min(held):.2f} to {max(held):.2f}"
+        lines.append([told, len(some), f"{np.mean(held):.3f}", spread, f"{crps:.3f}"])
+    return table(["", "arrays", "90 % hold, mean", "each", "CRPS"], lines)
+
+
+def exact():
+    lines = [
+        [r["field"], f"{100 * r['largest_off']:.1f} %", f"{r['draws_z']:.2f}",
+         f"{r['draws_inside_0.9']:.3f}"]
+        for r in rows_of("uncertainty", "exact")
+    ]  # fmt: skip
+    heads = ["", "means and integrals off by, at most", "draws less `std`, in sampling errors"]
+    return table([*heads, "90 % hold"], lines)
+
+
+def white():
+    lines = [
+        [r["samples"], f"{r['std']:.4f}", f"{r['times_root_n']:.3f}"]
+        for r in rows_of("uncertainty", "white")
+    ]
+    return table(["samples n in the box", "deviation of its mean", "times √n"], lines)
+
+
+def points():
+    lines = [
+        [r["settings"], r["points"], f"{r['before_s']:.6f}", f"{r['seconds']:.6f}"]
+        for r in rows_of("uncertainty", "points")
+    ]
+    return table(["", "points", "without `std`, processor s", "now"], lines)
+
+
 def cost():
     lines = [
         [r["quantity"], f"{r['first_s']:.3f}", f"{r['seconds']:.3f}"]
@@ -80,6 +118,8 @@ def cost():
     return table(["512² to 1024²", "first call, processor s", "after that"], lines)
 
 
-EVERY = (process, large, heldout, heldout_short, gaps, noise, cost)
+EVERY = (
+    process, exact, white, large, heldout, heldout_short, gaps, noise, noisy_gaps, cost, points,
+)  # fmt: skip
 
 TABLES = {f"uncertainty_{f.__name__}": f for f in EVERY}

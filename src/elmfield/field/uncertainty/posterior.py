@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import pairwise
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +41,11 @@ DEVIATIONS = ("value", "gradient", "laplacian")
 USUAL_POWER = 1.2
 """Power of a prior that neither samples nor settings tell."""
 
-QUADRATURE = 3
-"""Places between two samples, on each axis, by which means over boxes are taken."""
+QUADRATURE, MORE_PLACES = 3, 4
+"""Places between two samples, on each axis, by which means are taken; and more for each block.
+
+Means over boxes of 1 to 10 samples are then 0.3 to 0.9 % off; without the others up to 4 %.
+"""
 
 LEAST_FREE = 0.1
 """Part of its samples that a dense layer must not follow for what it leaves over to tell errors:
@@ -151,32 +153,20 @@ class Posterior:
         return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
     def mean_variance(self, low: Floats, high: Floats, known: Known) -> Floats:
-        """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share.
+        """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share."""
+        edges, shares = [], []
+        for a, b in np.sort(np.transpose([low, high]), axis=1).tolist():
+            e = np.append(a + np.arange(max(1, math.ceil(b - a - 1e-9))), b)
+            edges.append(e)
+            shares.append(np.diff(e) / (b - a) if b > a else np.ones(1))
+        return self.sum_variance(edges, reduce(np.multiply.outer, shares), known)
 
-        A large box is cut into blocks whose errors are taken for independent.
+    def sum_variance(self, edges: Sequence[Floats], volume: Floats, known: Known) -> Floats:
+        """Variance of a sum over cells between edges, weighted by their volumes, (C,).
+
+        Cells are cut into blocks whose errors are taken for independent.
         """
-        low, high = np.sort([self.own(low), self.own(high)], axis=0)
-        inner, total, spans = self.inner, np.zeros(1), []
-        for a, b in zip(low.tolist(), high.tolist()):
-            step = min(inner.block, b - a) or 1.0
-            cuts = np.append(a + step * np.arange(max(1, math.ceil((b - a) / step - 1e-9))), b)
-            spans.append(list(pairwise(cuts)))
-        for box in cartesian(*spans):
-            first, last = np.transpose(box)
-            each = np.maximum(1, np.ceil(QUADRATURE * (last - first) - 1e-9)).astype(int)
-            each = np.minimum(each, int(BLOCK_MAX_PLACES ** (1 / max(1, np.sum(each > 1)))))
-            sides = last - first
-            axes = [a + h * (np.arange(m) + 0.5) / m for a, h, m in zip(first, sides, each)]
-            weights = np.full(math.prod(each), 1 / math.prod(each))
-            own = inner.sum_variance(axes, weights, (first, last), known)
-            own = own + inner.floor / math.prod(np.maximum(sides, 1))
-            share = np.divide(sides, high - low, out=np.ones_like(sides), where=high > low)
-            total = total + own * math.prod(share) ** 2
-        return np.asarray(np.maximum(total, 0))
-
-    def sum_variance(self, edges: Sequence[Floats], volume: Floats) -> Floats:
-        """Variance of a sum over cells between edges, with their volumes, (C,); as of means."""
-        edges, inner, known = [edges[k] - self.first[k] for k in self.wide], self.inner, Known()
+        edges, inner = [edges[k] - self.first[k] for k in self.wide], self.inner
         volume = volume.reshape([len(e) - 1 for e in edges])
         total = np.sum(volume**2) * inner.floor
         blocks = [[slice(*r) for r in runs(n, int(min(inner.block, n)))] for n in volume.shape]
@@ -185,12 +175,15 @@ class Posterior:
             if not own.any():
                 continue
             most = (BLOCK_MAX_PLACES / np.count_nonzero(own)) ** (1 / own.ndim)
-            q = min(QUADRATURE, max(1, int(most)))
+            q = max(1, min(int(most), math.ceil(QUADRATURE + MORE_PLACES / max(own.shape))))
             ends = [(e[:-1][c, None], e[1:][c, None]) for e, c in zip(edges, cells)]
-            axes = [(a + (b - a) * (np.arange(q) + 0.5) / q).ravel() for a, b in ends]
-            weights = reduce(lambda w, k: np.repeat(w, q, axis=k), range(own.ndim), own)
+            each = [q if (b > a).any() else 1 for a, b in ends]
+            axes = [
+                (a + (b - a) * (np.arange(m) + 0.5) / m).ravel() for (a, b), m in zip(ends, each)
+            ]
+            weights = reduce(lambda w, k: np.repeat(w, each[k], axis=k), range(own.ndim), own)
             box = np.asarray([a[0, 0] for a, _ in ends]), np.asarray([b[-1, 0] for _, b in ends])
-            weights = weights.ravel() / q**own.ndim
+            weights = weights.ravel() / math.prod(each)
             total = total + inner.sum_variance(axes, weights, box, known)
         return np.asarray(np.maximum(total, 0))
 
@@ -445,5 +438,5 @@ def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
     gone = _gone(model) if shows_gaps(model, missing) else None
     if gone is not None:
         volume = volume * ~gone[np.ix_(*(np.rint((e[:-1] + e[1:]) / 2).astype(int) for e in edges))]
-    total = deviations(model, model.posterior.sum_variance(edges, volume)[None])[0, ...]
+    total = deviations(model, model.posterior.sum_variance(edges, volume, Known())[None])[0, ...]
     return (total[0] if model.channel_axis is None else total), float(volume.sum())

@@ -12,6 +12,7 @@ from itertools import product as cartesian
 
 import numpy as np
 
+from elmfield._array.running import small_products
 from elmfield._array.typing import Floats
 from elmfield.local.bases.polyharmonic import exponents, kernel, monomials, n_monomials
 
@@ -33,6 +34,9 @@ NORMAL_QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)
 
 JOINT_MAX_SAMPLES = 3000
 """Samples around places whose covariances are asked for, at most: one dense matrix."""
+
+KEPT_COVARIANCES = 1 << 23
+"""Covariances that are kept for boxes that are alike."""
 
 FREE_PRICE = 1e-9
 """What free polynomials cost in parts of the kernel: slopes that no sample tells are uncertain."""
@@ -68,8 +72,8 @@ MOST_STRETCH = 2.0
 """Logarithm by which axes may differ at most."""
 
 
-Known = dict[tuple[object, ...], float]
-"""Means of covariances over boxes, by what boxes that are alike have in common."""
+Known = dict[tuple[object, ...], Floats]
+"""Covariances of the places of boxes, by what boxes that are alike have in common."""
 
 Terms = tuple[tuple[float, tuple[int, ...]], ...]
 """``Σ c ∂^order f`` as pairs of c and order; none for the value itself."""
@@ -281,19 +285,19 @@ class PosteriorPart(ABC):
     ) -> Floats:
         """Variance, (C,), of a weighted sum over the places of a grid in a box, without `floor`.
 
-        Where all places count, the sum of amplitudes times `joint` is taken as that of their mean
-        square times the sum of `joint`, which `known` keeps for boxes that are alike.
+        `known` keeps the `joint` of boxes that are alike, where all their places count.
         """
         x = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-        key = self.pattern(*box) if weights.all() else None
+        key, used = self.pattern(*box), np.flatnonzero(weights)
+        x, weights, key = x[used], weights[used], key if len(used) == len(x) else None
+        with small_products():
+            same = self.joint(x) if key is None or key not in known else known[key]
         if key is not None:
-            if key not in known:
-                known[key] = float(self.joint(x).mean())
-            a = self.amplitudes(x) * weights[:, None]
-            return np.asarray(known[key] * np.mean(a**2, axis=0) * len(x) ** 2)
-        x, weights = x[weights != 0], weights[weights != 0]
+            if sum(K.size for K in known.values()) > KEPT_COVARIANCES:
+                known.clear()
+            known[key] = same
         a = self.amplitudes(x) * weights[:, None]
-        return np.asarray(np.sum(a * (self.joint(x) @ a), axis=0))
+        return np.asarray(np.sum(a * (same @ a), axis=0))
 
     def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:
         """What boxes share whose `joint` is the same; None if nothing is known."""
