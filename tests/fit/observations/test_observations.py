@@ -571,7 +571,7 @@ class TestWhatIsRefused:
             ef.fit_observations([rows], bounds=UNIT, shape=(12, 12))
 
     def test_the_axis_is_named_and_channels_count(self):
-        turn = dict(bounds=UNIT, shape=(12, 12), periodic=(0,))
+        turn = {"bounds": UNIT, "shape": (12, 12), "periodic": (0,)}
         with pytest.warns(ef.RankWarning, match=r"determines the level of the function"):
             fit(ob.derivatives(POINTS, ZEROS + 1, order=(0, 1)), **turn)
         with pytest.warns(ef.RankWarning, match="the slope along axis 1"):
