@@ -334,7 +334,7 @@ def _undetermined(found: Solution, space: ProductPrior) -> list[str]:
     q = len(space.planes) * space.n_channels
     free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
     names = ["the level", *(f"the slope along axis {k}" for k in space.slopes)]
-    loose = (free.reshape(space.n_channels, -1) > 0.5).any(axis=0)
+    loose = np.any(free.reshape(space.n_channels, -1) > 0.5, axis=0).tolist()
     said = [name for name, is_loose in zip(names, loose) if is_loose]
     return [no_row_determines(said)] if said else []
 
