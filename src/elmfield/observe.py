@@ -70,6 +70,8 @@ def means(low: Array, high: Array, m: Array, *, noise: Noise = 0) -> Observation
     a, b = as_places("low", low), as_places("high", high)
     if a.shape != b.shape or not np.all(a < b):
         got = f"shapes {a.shape} and {b.shape}"
+        if a.shape == b.shape:
+            got = f"{int((a >= b).any(axis=1).sum())} of {len(a)} boxes where it does not"
         raise ValueError(f"means: `low` must lie below `high` on every axis, (n, d); got {got}.")
     terms = partial(rows.box_terms, a, b)
     return observation("means", np.concatenate([a, b]), terms, m, noise, len(a))

@@ -221,8 +221,10 @@ class TestOneRegion:
 
         seen = ob.values(x, flow(x) + 0.1 * rng.standard_normal((60, 2)), noise=0.1)
         field = ef.fit_observations([seen, ob.divergence(law)], bounds=UNIT, shape=(12, 12))
-        G = field.gradient(law)
-        assert np.abs(G[:, 0, 0] + G[:, 1, 1]).max() < 1e-8 * np.abs(G).max()
+        for one in (field, *field.draw(1, seed=3)):  # a drawn one goes through samples of a grid
+            G = one.gradient(law)
+            least = 1e-8 if one is field else 1e-3
+            assert np.abs(G[:, 0, 0] + G[:, 1, 1]).max() < least * np.abs(G).max()
         assert rms(field(OTHERS) - flow(OTHERS)) < 0.15
 
     @pytest.mark.slow
@@ -252,6 +254,27 @@ class TestOneRegion:
         c = posterior.space.coefficients(posterior.solution.factors, half)  # whose products add up
         rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False) @ c
         np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
+
+    def test_a_draw_is_one_function_however_many_points_ask(self):
+        y = np.stack([wave(POINTS), -wave(POINTS)], 1)
+        field = fit(ob.values(POINTS, y, noise=0.2), bounds=UNIT, shape=(70, 70))
+        drawn = field.draw(40, OTHERS, seed=1)
+        np.testing.assert_allclose(field.draw(2, OTHERS[:9], seed=1)[1], drawn[1, :9], atol=1e-9)
+        np.testing.assert_allclose(field.draw(2, seed=1)[1](OTHERS), drawn[1], atol=1e-4)
+        np.testing.assert_allclose(drawn.std(0), field.std(OTHERS), rtol=0.5)
+
+    def test_a_law_with_sources_leaves_the_noise_of_values_its_say(self):
+        rng = np.random.default_rng(1)
+        x, law = rng.random((15, 2)), rng.random((300, 2))
+        y = np.sin(5 * x[:, 0]) + x[:, 1]
+        field = fit(
+            ob.values(x, y + 0.05 * rng.standard_normal(15)),
+            ob.equation(law, {(2, 0): 1, (0, 2): 1}, -25 * np.sin(5 * law[:, 0])),
+            bounds=UNIT, shape=(15, 15),
+        )  # fmt: skip
+        off = field(OTHERS) - np.sin(5 * OTHERS[:, 0]) - OTHERS[:, 1]
+        assert rms(off) < 0.1
+        assert 0.3 < rms(off / field.std(OTHERS)) < 3
 
     def test_a_periodic_axis_closes(self):
         x = np.linspace(0, 6.28, 30)
@@ -526,6 +549,8 @@ class TestWhatIsRefused:
                 "as many channels",
             ),
             (lambda: fit(ob.values(POINTS, ZEROS), bounds=((1, 1), (0, 0))), "lower ones first"),
+            (lambda: fit(ob.values(POINTS, ZEROS), spacing=0.1, shape=(9, 9)), "shape, spacing"),
+            (lambda: fit(ob.divergence(POINTS), bounds=UNIT, positive=True), "smooth region"),
         ],
     )
     def test_with_a_sentence(self, call, message):
@@ -552,6 +577,13 @@ class TestWhatIsRefused:
         rows = ob.derivatives(POINTS, slope(POINTS), order=(1, 0), noise=0.01)
         with pytest.warns(ef.RankWarning, match="no row determines the level"):
             ef.fit_observations([rows], bounds=UNIT, shape=(12, 12))
+
+    def test_the_axis_is_named_and_channels_count(self):
+        turn = {"bounds": UNIT, "shape": (12, 12), "periodic": (0,)}
+        with pytest.warns(ef.RankWarning, match=r"determines the level of the function"):
+            fit(ob.derivatives(POINTS, ZEROS + 1, order=(0, 1)), **turn)
+        with pytest.warns(ef.RankWarning, match="the slope along axis 1"):
+            fit(ob.divergence(POINTS), ob.values(POINTS[:1], [[1.0, 2]]), **turn)
 
     def test_samples_whose_level_no_row_determines(self):
         differences = np.diff(np.eye(20), axis=0)

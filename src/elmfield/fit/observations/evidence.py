@@ -79,14 +79,18 @@ class ProductPrior:
         """Coefficients of one channel."""
         return int(np.prod(self.widths))
 
+    @property
+    def slopes(self) -> Integers:
+        """The axes along which planes have slopes: those that are not short and do not wrap."""
+        return np.flatnonzero((np.asarray(self.widths) > 1) & ~np.asarray(self.periodic))
+
     @cached_property
     def planes(self) -> Integers:
-        """Which coefficients planes have, (d + 1,); fewer where axes are short or wrap."""
+        """Which coefficients planes have: the constant, and one for each of `slopes`."""
         if not self.free:
             return np.zeros(0, np.int64)
         strides = np.cumprod([1, *self.widths[:0:-1]])[::-1]  # of an array of coefficients
-        has_slope = (np.asarray(self.widths) > 1) & ~np.asarray(self.periodic)
-        return np.append(0, strides[has_slope])
+        return np.append(0, strides[self.slopes])
 
     def lowest(self, most: int) -> tuple["ProductPrior", Integers]:
         """The prior of the lowest functions, and which these are."""

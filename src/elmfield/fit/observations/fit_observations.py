@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from elmfield._array.checks import entries, per_axis, sizes_of, wrong
+from elmfield._array.checks import at_most_one, entries, per_axis, sizes_of, wrong
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
 from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
@@ -327,7 +327,9 @@ def _domain(
     dims: Sequence[str] | None,
 ) -> Domain:
     """The box, cut into cells of the size of `spacing`, with a sample in the middle of each."""
+    at_most_one(shape=shape, spacing=spacing, like=like)
     if like is not None:
+        at_most_one(bounds=bounds, like=like)
         return _domain_like(like, periodic)
     places = _places(listed)
     if bounds is None and shape is not None:
@@ -352,7 +354,7 @@ def _domain(
     if math.prod(map(int, n)) > 1 << 26:
         raise ValueError(f"`spacing` makes a grid of {n.tolist()} samples; use a larger one.")
     names = names_of(dims, d)
-    widths = {k: extent[k] for k in periods_of(periodic, names)}
+    widths = {k: float(extent[k]) for k in periods_of(periodic, names)}
     each = enumerate(zip(names, n.tolist(), low, extent / n))
     return Domain.of([Axis.even(s, m, a + h / 2, h, widths.get(k)) for k, (s, m, a, h) in each])
 

@@ -103,9 +103,9 @@ class ObservedPosterior(ErrorParts):
         for i, j in runs(len(x), self.at_once):
             parts = self.parts(x[i:j], ())  # of all channels together, or of one as of each
             if not z.ndim:
-                z = rng.standard_normal((C // parts.shape[1], n, parts.shape[2]))
+                z = rng.standard_normal((n, C // parts.shape[1], parts.shape[2]))
             own = np.tensordot(parts, z, axes=(2, 2))
-            off[:, i:j] = np.moveaxis(own, -1, 0).reshape(n, j - i, C)
+            off[:, i:j] = np.moveaxis(own, 2, 0).reshape(n, j - i, C)
         off *= 1 if self.spread is None else self.spread(x)[:, None]
         return np.asarray(off / self.unit + np.sqrt(self.floor) * rng.standard_normal(off.shape))
 
@@ -331,11 +331,12 @@ def _missed(groups: list[RowGroup], found: Solution, unit: float) -> list[str]:
 
 def _undetermined(found: Solution, space: ProductPrior) -> list[str]:
     """What to say of levels and slopes that no row determines."""
-    q = len(space.planes)
+    q = len(space.planes) * space.n_channels
     free = np.linalg.norm(np.linalg.inv(found.R[-q:, -q:]), axis=1) if q else np.zeros(0)
-    names = ["the level", *(f"the slope along axis {k}" for k in range(len(space.widths)))]
-    loose = [name for name, s in zip(names, free) if s > 0.5]
-    return [no_row_determines(loose)] if loose and space.n_channels == 1 else []
+    names = ["the level", *(f"the slope along axis {k}" for k in space.slopes)]
+    loose = np.any(free.reshape(space.n_channels, -1) > 0.5, axis=0).tolist()
+    said = [name for name, is_loose in zip(names, loose) if is_loose]
+    return [no_row_determines(said)] if said else []
 
 
 def no_row_determines(names: list[str]) -> str:

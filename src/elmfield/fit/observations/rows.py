@@ -151,7 +151,10 @@ def sample_maps(
         rows = rows or _sample_rows(domain, settings)
         terms = o.terms(rows.resolution)
         if any(t.channel is not None for t in terms):
-            raise ValueError(f"{o.kind}: rows of several channels need a smooth function.")
+            raise ValueError(
+                f"{o.kind}: rows of several channels are those of one smooth region. Leave out "
+                "`positive` and oriented(), and give fewer rows."
+            )
         maps = [_grid_map(rows, t) or aslinearoperator(rows.of_term(t)) for t in terms]
         found.append(sum(maps[1:], maps[0]))
     return found
