@@ -150,9 +150,19 @@ def rank_sizes(x: Floats) -> list[int]:
     ]
     if len(fitting) < 2:
         return fitting
-    some = take_pieces(x, CHOICE_SAMPLES, fitting[0], fitting[0])
+    some = _take_some_boxes(x, fitting[0])
     prices = {B: sections.rough_price(some, B, j) for j, B in enumerate(fitting)}
     return sorted(fitting, key=prices.__getitem__)
+
+
+def _take_some_boxes(x: Floats, B: int) -> Floats:
+    """Return every so many boxes of the first axis of samples (C, n...)."""
+    n = x.shape[1] // B
+    every = min(n, x.size // CHOICE_SAMPLES)
+    if every < 2:
+        return x
+    rows = np.arange(0, n - every // 2, every)[:, None] * B + (every // 2 * B + np.arange(B))
+    return np.asarray(x.take(rows.ravel(), axis=1))
 
 
 def pack_step(values: Values, step: float, channel_axis: int | None, effort: int) -> Coded:
