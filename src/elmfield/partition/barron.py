@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.fft import next_fast_len, rfftn
+from scipy.fft import rfftn
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import axis_of, choice, wrong
@@ -138,6 +138,9 @@ class Region:
         The same for the grid of cells.
     peak : float
         Greatest absolute value of a sample.
+    steps : tuple of float
+        On each axis, the greatest difference between two neighbours in one cell, added over the
+        channels.
     """
 
     key: int
@@ -147,13 +150,15 @@ class Region:
     bits: tuple[int, ...] = field(repr=False)
     grid: tuple[int, ...] = field(repr=False)
     peak: float
+    steps: tuple[float, ...]
 
 
 def union(a: Region, b: Region) -> Region:
     """The union of disjoint regions."""
     bits, grid = tuple(map(or_, a.bits, b.bits)), tuple(map(or_, a.grid, b.grid))
     first, count, peak = min(a.first, b.first), a.count + b.count, max(a.peak, b.peak)
-    return Region(a.key ^ b.key, a.cells + b.cells, first, count, bits, grid, peak)
+    steps = tuple(map(max, a.steps, b.steps))
+    return Region(a.key ^ b.key, a.cells + b.cells, first, count, bits, grid, peak, steps)
 
 
 def unite(cells: Sequence[Region], labels: Integers) -> list[Region]:
@@ -233,13 +238,12 @@ class Barron:
         rng = np.random.default_rng(0x5EED)
         keys = rng.integers(0, 1 << 63, size=(math.prod(self.n_cells), 2)).tolist()
         some = None if self.present is None else np.any(self.present, axis=0)
-        peaks = np.abs(self.y).max(axis=0)
-        for k, e in enumerate(self.edges):
-            peaks = np.maximum.reduceat(peaks, e[:-1], axis=k)
+        peaks = self._greatest(np.abs(self.y).max(axis=0))
+        steps = zip(*(self._greatest(self._steps(k)) for k in range(len(self.edges))))
         sides = [[slice(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
         runs = [[(1 << s.stop) - (1 << s.start) for s in side] for side in sides]  # shared
         regions = []
-        for i, (at, peak) in enumerate(zip(np.ndindex(self.n_cells), peaks.reshape(-1).tolist())):
+        for i, (at, peak, step) in enumerate(zip(np.ndindex(self.n_cells), peaks, steps)):
             box = tuple([side[j] for side, j in zip(sides, at)])
             if some is None:
                 count = math.prod([s.stop - s.start for s in box])
@@ -251,13 +255,43 @@ class Barron:
                     sum(1 << s.start + j for j in set(at_k.tolist())) for s, at_k in zip(box, where)
                 )
             key, grid = keys[i][0] << 64 | keys[i][1], tuple([1 << j for j in at])
-            regions.append(Region(key, (i,), i, count, bits, grid, peak))
+            regions.append(Region(key, (i,), i, count, bits, grid, peak, step))
         return regions
+
+    def _greatest(self, sizes: Floats) -> list[float]:
+        """The greatest of the samples' sizes, (n_1, ..., n_d), in each cell."""
+        for k, e in enumerate(self.edges):
+            sizes = np.maximum.reduceat(sizes, e[:-1], axis=k)
+        found: list[float] = sizes.reshape(-1).tolist()
+        return found
+
+    def _steps(self, k: int) -> Floats:
+        """Differences to the next sample on axis k, added over channels; 0 where a cell ends."""
+        steps = np.abs(np.diff(self.y, axis=1 + k, append=0))
+        if self.present is not None:
+            steps[np.diff(self.present, axis=1 + k, append=False)] = 0
+        total = steps.sum(axis=0)
+        np.moveaxis(total, k, 0)[self.edges[k][1:] - 1] = 0
+        return np.asarray(total)
 
     def box_of(self, bits: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """First sample and number of samples, on each axis, of the box around positions."""
         low, size = zip(*spans(bits, self.y.shape[1:], self.periodic))
         return low, size
+
+    def bound(self, a: Region, b: Region) -> float:
+        """A number that β of the union is not below, found without a transform; 0 if none is known.
+
+        Write ‖f‖ for the mean of |F| over the box's frequencies. Then ``β = Σ_a n_a/2π ‖∂_a f‖``,
+        and ``‖∂_a f‖ ≥ ‖Δ_a f‖ ≥ max |Δ_a f|`` for the difference Δ_a of neighbours: |sin x| ≤ |x|,
+        and a sum of waves is nowhere larger than they are together. The larger the box, the higher
+        the bound: a black sky with each of the cells along its border need not be transformed.
+        """
+        whole = union(a, b)
+        size = self.box_of(whole.bits)[1]
+        waves = sum(n * step for n, step in zip(size, whole.steps)) / (2 * np.pi)
+        total = scale(size, self.normalisation)
+        return 0.0 if self.energy else 0.999 * math.prod(size) / total * waves
 
     def __call__(self, regions: Sequence[Region]) -> Floats:
         """β of each region, shape (n,): boxes of one size are transformed together."""
@@ -364,79 +398,3 @@ def rounded(beta: Floats) -> Floats:
     """Numbers of 36 significant bits."""
     mantissa, exponent = np.frexp(beta)
     return np.asarray(np.ldexp(np.round(mantissa * 2.0**36), exponent - 36))
-
-
-class LowerBound:
-    """A lower bound of β of a union, without a transform of its box, from how rough its cells are.
-
-    Parameters
-    ----------
-    beta : Barron
-        Measures regions.
-
-    Notes
-    -----
-    Write ‖f‖ for the mean of |F| over the box's frequencies. Then ``β = Σ_a n_a/2π ‖∂_a f‖`` and
-    ``‖∂_a f‖ ≥ ‖Δ_a f‖`` for the difference Δ_a of neighbours, as |sin x| ≤ |x|; and
-    ``‖Δ_a f‖ ≥ ‖w Δ_a f‖`` for a window w whose transform is positive, as then ‖w‖ = w(0) = 1. A
-    triangular window makes it a matter of one cell; Hölder's ``‖g‖ ≥ (Σg²)^(3/2) / (Σr²)^½``, r the
-    autocorrelation of g, one that is the same for all boxes at least twice the cell. The rougher
-    the cell and the larger the box, the higher the bound: a black sky with each of the cells along
-    its border need not be transformed.
-    """
-
-    def __init__(self, beta: Barron) -> None:
-        self._beta, edges = beta, beta.edges
-        # A power of 2 about as large as the samples: squares stay finite.
-        self._exponent = math.frexp(beta.amplitude)[1]
-        self._largest = tuple(int(np.diff(e).max()) for e in edges)
-        self._roughest: dict[int, list[float]] = {}  # by the region's key
-
-    def __call__(self, a: Region, b: Region) -> float:
-        """At most β of the union; 0 where nothing is known."""
-        size = self._beta.box_of(tuple(map(or_, a.bits, b.bits)))[1]
-        if self._beta.energy or any(n < 2 * m for n, m in zip(size, self._largest)):
-            return 0.0
-        rough = max(sum(n * v for n, v in zip(size, self._row(region))) for region in (a, b))
-        return 0.999 * math.prod(size) / scale(size, self._beta.normalisation) * rough
-
-    def _row(self, region: Region) -> list[float]:
-        """How rough a region's roughest cell is."""
-        if region.key not in self._roughest:
-            rows = self._rough[list(region.cells)]
-            self._roughest[region.key] = rows[rows.sum(axis=1).argmax()].tolist()
-        return self._roughest[region.key]
-
-    @cached_property
-    def _rough(self) -> Floats:
-        """``‖w Δ_a y‖ / 2π``, or less, of each cell along each axis a; 0 where samples miss."""
-        y, present, edges = self._beta.y, self._beta.present, self._beta.edges
-        d, C = len(edges), len(y)
-        at = np.indices(self._beta.n_cells).reshape(d, -1).T
-        found = np.zeros(at.shape)
-        half = [int(np.diff(e).min()) // 2 for e in edges]
-        if min(half) == 0:
-            return found
-        size = [2 * h - 1 for h in half]
-        w = np.ones(())
-        for h in half:
-            w = np.multiply.outer(w, 1 - np.abs(np.arange(1 - h, h)) / h)
-        padded, axes = [int(next_fast_len(2 * n, real=True)) for n in size], tuple(range(2, 2 + d))
-        step = max(1, BATCH_SAMPLES // (C * math.prod(padded)))
-        for i in range(0, len(found), step):
-            Y = np.empty((len(at[i : i + step]), C, *(n + 1 for n in size)))
-            for out, cell in zip(Y, at[i : i + step]):
-                low = [int(e[j]) for e, j in zip(edges, cell)]
-                box = tuple(slice(a, a + n + 1) for a, n in zip(low, size))
-                out[...] = np.ldexp(y[:, *box], -self._exponent)
-                if present is not None and not present[:, *box].all():
-                    out[...] = 0
-            for k in range(d):
-                inner = tuple(slice(None if j == k else -1) for j in range(d))
-                g = w * np.diff(Y, axis=2 + k)[..., *inner]
-                power = np.abs(rfftn(g, padded, axes=range(2, 2 + d))) ** 2
-                r2 = (power**2 * mirrored(padded[-1])).sum(axis=axes) / math.prod(padded)
-                g2 = (g**2).sum(axis=axes)
-                r2 = np.maximum(r2, np.finfo(float).tiny)
-                found[i : i + step, k] = (g2**1.5 / np.sqrt(r2)).sum(axis=1) / (2 * np.pi)
-        return np.asarray(np.ldexp(found, self._exponent))

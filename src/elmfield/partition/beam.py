@@ -19,7 +19,7 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.checks import wrong
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.partition.barron import Barron, LowerBound, Region, spans, union, unite
+from elmfield.partition.barron import Barron, Region, spans, union, unite
 
 LOOKAHEAD_REGIONS = 64
 """Regions whose unions are transformed together when one energy is missing."""
@@ -108,7 +108,6 @@ class Mesh:
         self.regions = {c.key: c for c in self.cells}
         self.measure(self.cells)
         self.order = {c.key: (self.energies[c.key], c.first, c.key) for c in self.cells}
-        self._bound = LowerBound(beta)
 
     def measure(self, regions: Iterable[Region]) -> None:
         """Find the energies of regions that have not been measured."""
@@ -142,7 +141,8 @@ class Mesh:
         Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
-        left = [(self._bound(a, b), a.key ^ b.key, a, b) for a, b in pairs if self.is_open(a, b)]
+        bound, is_open = self.beta.bound, self.is_open
+        left = [(bound(a, b), a.key ^ b.key, a, b) for a, b in pairs if is_open(a, b)]
         for bound, key, a, b in sorted(left, key=lambda entry: entry[:2]):
             if bound > limit:
                 return bound
