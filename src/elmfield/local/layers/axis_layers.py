@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -291,11 +291,12 @@ class Cosines:
         for _ in range(order):
             C, S = omega[:, None] * S, -omega[:, None] * C
         flat, smooth = xp.reshape(u, (-1,)), self._used(mixing)
-        rows = self._polynomials(flat, len(smooth), order)
-        if rows:
-            S[0] = smooth[0]
-        waves = _waves(2 * np.pi * self.fundamental * flat, len(omega), rows)
-        found = move(np.vstack([C, S, smooth[1:]]).T, u, u.dtype) @ waves  # (r, n)
+        cosines, sines = _waves(2 * np.pi * self.fundamental * flat, len(omega))
+        lines = [row[None, :] for row in self._polynomials(flat, len(smooth), order)]
+        if lines:  # the first takes the place of sin 0θ, which is 0
+            sines, S[0] = xp.concat([lines[0], sines[1:, :]], axis=0), smooth[0]
+        rows = xp.concat([cosines, sines, *lines[1:]], axis=0)
+        found = move(np.vstack([C, S, smooth[1:]]).T, u, u.dtype) @ rows  # (r, n)
         return xp.reshape(found.T, (*u.shape, -1))
 
     def _used(self, mixing: Floats) -> Floats:
@@ -364,36 +365,16 @@ def _bessel(k: int, z: Floats) -> Floats:
     return total
 
 
-def _waves(theta: Array, n: int, polynomials: Sequence[Array] = ()) -> Array:
-    """The rows cos kθ, then sin kθ, for k = 0 ... n - 1; shape (2n, len(theta)).
-
-    sin 0θ is 0 and of no use: the first of some `polynomials` takes its place, the others follow
-    at the end.
+def _waves(theta: Array, n: int) -> tuple[Array, Array]:
+    """Waves cos kθ and sin kθ for k = 0 ... n - 1, (n, len(theta)) each.
 
     From one sine and cosine a point by doubling, ``exp(i(k+m)θ) = exp(ikθ) exp(imθ)``: errors grow
-    with log k only. That is done in place, which no library can differentiate: `theta` that it
-    follows gets a sine and cosine for each.
+    with log k only.
     """
     xp = namespace(theta)
-    if backend.requires_grad(theta):
-        phase = move(np.arange(n)[:, None], theta, theta.dtype) * theta
-        first = polynomials[0][None, :] if polynomials else xp.sin(phase[:1, :])
-        rest = [row[None, :] for row in polynomials[1:]]
-        return xp.concat([xp.cos(phase), first, xp.sin(phase[1:, :]), *rest], axis=0)
-    size = (2 * n + max(0, len(polynomials) - 1), theta.shape[0])
-    out = xp.empty(size, dtype=theta.dtype, device=device(theta))
-    out[0, :], out[n, :] = xp.ones_like(theta), xp.zeros_like(theta)
-    m = 1
-    while m < n:
-        if m == 1:
-            zc, zs = xp.cos(theta), xp.sin(theta)
-        else:
-            zc, zs = zc * zc - zs * zs, 2 * zc * zs  # exp(imθ)
-        j = min(m, n - m)
-        c, s = out[:j, :], out[n : n + j, :]
-        out[m : m + j, :] = c * zc - s * zs
-        out[n + m : n + m + j, :] = s * zc + c * zs
-        m *= 2
-    for k, row in enumerate(polynomials):
-        out[2 * n + k - 1 if k else n, :] = row
-    return out
+    C, S = xp.ones_like(theta)[None, :], xp.zeros_like(theta)[None, :]
+    c, s = xp.cos(theta), xp.sin(theta)  # exp(imθ)
+    while C.shape[0] < n:
+        C, S = xp.concat([C, C * c - S * s], axis=0), xp.concat([S, S * c + C * s], axis=0)
+        c, s = c * c - s * s, 2 * c * s
+    return C[:n, :], S[:n, :]
