@@ -5,7 +5,6 @@ layer, shared by all members and boxes. Factored once in float64 for a box and a
 the data's dtype.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -32,26 +31,6 @@ ROUNDED = 4.0
 
 
 PARITIES = ("even", "odd")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HalfFactors:
-    """The even, or the odd, part of a family's factorisations on a box.
-
-    Prices do not change with the sign of ω, so a member's kernel maps functions that are even about
-    the box's centre to even ones and odd to odd: two problems of half the size, a quarter of the
-    work each.
-
-    Parameters
-    ----------
-    whitening : array, shape (S', K, r')
-        V with ``yᵀQ y = |Vᵀ y|²`` for each member; Q is K⁻¹ without the affine functions.
-    features : integer array, shape (m',)
-        Which of the product layer's features are of this parity.
-    """
-
-    whitening: Floats
-    features: Integers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,8 +62,10 @@ class Beliefs:
         The layer, per axis.
     family : Family
         The members.
-    halves : pair of HalfFactors
-        Even and odd.
+    whitening : pair of arrays, shape (S', K r')
+        V with ``yᵀQ y = |Vᵀ y|²`` for each member, of the even and of the odd parts of samples.
+    features : pair of integer arrays, shape (m',)
+        Which of the product layer's features are even, and which odd.
     spectra : array, shape (K, L_1, ..., L_d)
         1 / E.
     Q : array, shape (K, S, S)
@@ -96,13 +77,20 @@ class Beliefs:
     means : bool
         Whether samples are means over their cells: H and K are then those of such means, and
         `spectra` are multiplied by what a cell's mean leaves of each wave.
+
+    Notes
+    -----
+    Prices do not change with the sign of ω, so a member's kernel maps functions that are even about
+    the box's centre to even ones and odd to odd: two problems of half the size, a quarter of the
+    work each.
     """
 
     box: tuple[int, ...]
     order: float
     waves: tuple[Cosines, ...]
     family: Family
-    halves: tuple[HalfFactors, HalfFactors] = field(repr=False)
+    whitening: tuple[Floats, Floats] = field(repr=False)
+    features: tuple[Integers, Integers] = field(repr=False)
     spectra: Floats = field(repr=False)
     Q: Floats = field(repr=False)
     rest: Floats = field(repr=False)
@@ -112,7 +100,7 @@ class Beliefs:
     @property
     def rank(self) -> int:
         """Dimensions r in which members differ."""
-        return int(sum(h.whitening.shape[2] for h in self.halves))
+        return sum(V.shape[1] for V in self.whitening) // self.family.n_members
 
     @cached_property
     def differences(self) -> Floats:
@@ -152,7 +140,7 @@ class Beliefs:
     @cached_property
     def places(self) -> Integers:
         """Where each feature of the layer is found among the even and odd ones."""
-        return np.argsort(np.concatenate([h.features for h in self.halves]))
+        return np.argsort(np.concatenate(self.features))
 
     def _kept(self, what: str, like: Array, make: Callable[[], Arrays]) -> Arrays:
         """Factors in the library, dtype and on the device of `like`; kept there."""
@@ -167,12 +155,8 @@ class Beliefs:
 
     def _weighing(self, like: Array) -> Arrays:
         """What weighs members."""
-        halves = (
-            h.whitening.reshape(len(h.whitening), math.prod(h.whitening.shape[1:]))
-            for h in self.halves
-        )
         found = {"determinants": self.determinants, "principal": self.principal}
-        found |= {"affine": affine(self.box), **dict(zip(PARITIES, halves))}
+        found |= {"affine": affine(self.box), **dict(zip(PARITIES, self.whitening))}
         return self._kept("beliefs", like, lambda: found)
 
     def _mixing(self, like: Array) -> Arrays:
@@ -180,8 +164,8 @@ class Beliefs:
 
         def make() -> Arrays:
             found = {}
-            for which, M, half in zip(PARITIES, self.mixing(), self.halves):
-                m = len(half.features)
+            for which, M, own in zip(PARITIES, self.mixing(), self.features):
+                m = len(own)
                 found[which] = np.pad(M, ((0, 0), (0, 0), (0, m - M.shape[2]))).reshape(-1, m)
             return found
 
@@ -221,11 +205,10 @@ class Beliefs:
         own = self._weighing(Y)
         flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
         parts = []
-        for which, y, half in zip(PARITIES, fold_parities(flat), self.halves):
-            r = half.whitening.shape[2]
-            if r:
-                z = y @ own[which]
-                parts.append(xp.sum(xp.reshape(z * z, (-1, K, r)), axis=2))
+        for which, y in zip(PARITIES, fold_parities(flat)):
+            z = y @ own[which]
+            if z.shape[1]:
+                parts.append(xp.sum(xp.reshape(z * z, (C * G, K, -1)), axis=2))
         if not parts:  # every set of samples is affine
             return xp.zeros((G, K), dtype=Y.dtype, device=device(Y))
         tiny = xp.finfo(Y.dtype).smallest_normal
@@ -279,7 +262,8 @@ class Beliefs:
     def work(self) -> int:
         """Numbers that the output weights of one box and channel take on their way, about."""
         J = 1 + self.differences.shape[1]
-        return sum(J * len(h.whitening) + 3 * len(h.features) for h in self.halves)
+        S, m = (sum(map(len, parts)) for parts in (self.whitening, self.features))
+        return J * S + 3 * m
 
 
 def fold_parities(y: Array) -> tuple[Array, Array]:
@@ -330,10 +314,10 @@ def _spread(made: Beliefs, box: tuple[int, ...]) -> Beliefs:
     wide = [k for k, n in enumerate(box) if n > 1] or [0]
     at = np.arange(int(np.prod([w.width for w in waves]))).reshape([w.width for w in waves])
     inner = at[tuple(slice(None) if k in wide else 0 for k in range(len(box)))].reshape(-1)
-    even, odd = (replace(h, features=inner[h.features]) for h in made.halves)
+    even, odd = (inner[own] for own in made.features)
     # Products with u of an axis of one sample have weight 0.
-    even = replace(even, features=np.concatenate([even.features, np.setdiff1d(at, inner)]))
-    return replace(made, box=box, waves=waves, halves=(even, odd))
+    even = np.concatenate([even, np.setdiff1d(at, inner)])
+    return replace(made, box=box, waves=waves, features=(even, odd))
 
 
 def factored(box: tuple[int, ...], members: Family, order: float, means: bool = False) -> Beliefs:
@@ -355,19 +339,16 @@ def factored(box: tuple[int, ...], members: Family, order: float, means: bool = 
         L = np.linalg.cholesky(own + least[:, None, None] * np.eye(r))
         V = B @ np.swapaxes(np.linalg.inv(L), 1, 2)
         Q += V @ np.swapaxes(V, 1, 2)
-        whitening.append(np.ascontiguousarray(np.moveaxis(P.T @ V, 0, 1)))
+        whitening.append(np.moveaxis(P.T @ V, 0, 1).reshape(P.shape[1], K * r))
         determinants += 2 * np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
     rest = X.T @ (np.eye(S) - kernels @ Q)  # (K, 1 + d, S): the affine part of each member
-    even, uneven = (
-        HalfFactors(whitening=v, features=np.flatnonzero(which))
-        for v, which in zip(whitening, (~odd, odd))
-    )
     return Beliefs(
         box=tuple(box),
         order=order,
         waves=waves,
         family=members,
-        halves=(even, uneven),
+        whitening=(whitening[0], whitening[1]),
+        features=(np.flatnonzero(~odd), np.flatnonzero(odd)),
         spectra=spectra,
         Q=Q,
         rest=rest,
