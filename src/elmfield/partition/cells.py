@@ -267,12 +267,6 @@ def boxes_of(part: "Partition") -> tuple[Integers, Integers]:
     """First sample and number of samples of each region's box, both of shape (N, d)."""
     N, d = part.n_regions, len(part.shape)
     starts, sizes = np.empty((N, d), np.int64), np.empty((N, d), np.int64)
-    if part.is_regular:  # axis by axis: there may be a million cells
-        grids = [a.reshape(*part.n_cells, d) for a in (starts, sizes)]
-        for k, edges in enumerate(part.edges):
-            for grid, line in zip(grids, _reaching(part, k, edges[:-1], edges[1:])):
-                grid[..., k] = line.reshape(-1, *(1,) * (d - 1 - k))
-        return starts, sizes
     cells = np.indices(part.n_cells).reshape(d, -1)
     flat = part.labels.ravel()
     for k, n in enumerate(part.shape):
@@ -280,7 +274,7 @@ def boxes_of(part: "Partition") -> tuple[Integers, Integers]:
         last = np.zeros(N, np.int64)
         np.minimum.at(first, flat, part.edges[k][cells[k]])
         np.maximum.at(last, flat, part.edges[k][cells[k] + 1])
-        if part.periodic[k]:
+        if part.periodic[k] and not part.is_regular:
             _over_the_seam(part, k, first, last)
         starts[:, k], sizes[:, k] = _reaching(part, k, first, last)
     return starts, sizes
