@@ -141,8 +141,8 @@ class Mesh:
         Large boxes take long. They are measured one by one, the lowest bound first, until no other
         can have less energy than what was found.
         """
-        bound, is_open = self.beta.bound, self.is_open
-        left = [(bound(a, b), a.key ^ b.key, a, b) for a, b in pairs if is_open(a, b)]
+        least, is_open = self.beta.bound, self.is_open
+        left = [(least(a, b), a.key ^ b.key, a, b) for a, b in pairs if is_open(a, b)]
         for bound, key, a, b in sorted(left, key=lambda entry: entry[:2]):
             if bound > limit:
                 return bound
