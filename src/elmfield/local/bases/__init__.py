@@ -4,17 +4,16 @@
 not known here.
 """
 
-from elmfield.local.bases.axis_modes import AxisModes as AxisModes
 from elmfield.local.bases.axis_modes import axis_modes as axis_modes
 from elmfield.local.bases.dense_modes import DenseModes as DenseModes
-from elmfield.local.bases.dense_modes import box_positions as box_positions
-from elmfield.local.bases.dense_modes import half_widths as half_widths
+from elmfield.local.bases.dense_modes import ShapedModes as ShapedModes
 from elmfield.local.bases.dense_modes import plain_modes as plain_modes
+from elmfield.local.bases.dense_modes import shaped_modes as shaped_modes
 from elmfield.local.bases.dense_modes import smooth_dense_modes as smooth_dense_modes
 from elmfield.local.bases.dense_weights import SOLVERS as SOLVERS
 from elmfield.local.bases.dense_weights import DenseWeights as DenseWeights
-from elmfield.local.bases.dense_weights import ShapedModes as ShapedModes
-from elmfield.local.bases.dense_weights import shaped_modes as shaped_modes
+from elmfield.local.bases.dense_weights import box_positions as box_positions
+from elmfield.local.bases.dense_weights import half_widths as half_widths
 from elmfield.local.bases.polyharmonic import Polyharmonic as Polyharmonic
 from elmfield.local.bases.product_modes import PolynomialModel as PolynomialModel
 from elmfield.local.bases.product_modes import ProductModes as ProductModes

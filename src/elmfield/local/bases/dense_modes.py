@@ -1,103 +1,35 @@
-"""Orthonormal coordinates of a dense layer on the samples of a box: plain and smooth.
+"""Orthonormal coordinates of a dense layer on the samples of a region: plain and smooth.
 
-For a hidden layer and the samples of a box they have the basis U on the samples and the map from
-its coefficients c to the output weights α. Factored once in float64, applied in the data's dtype.
+:class:`DenseModes` have the basis U on the samples of a box and the map from its coefficients c to
+the output weights α, factored once in float64 and applied in the data's dtype. :class:`ShapedModes`
+are for regions of any shape, each on its own samples: a merged one may have a hundred thousand of
+them and occur once.
 """
 
-import math
-import warnings
-from collections.abc import Callable
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any, Self
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, qr, solve_triangular, to_numpy
+from elmfield._array import backend
+from elmfield._array.autograd import recompute
+from elmfield._array.backend import device, move, namespace, requires_grad, to_numpy
 from elmfield._array.cache import CACHE
-from elmfield._array.typing import Array, Floats, Integers
-from elmfield.errors import RankWarning
+from elmfield._array.running import capacity, runs
+from elmfield._array.typing import Array
+from elmfield.local.bases.dense_weights import (
+    LEAST_SHARE,
+    OnDense,
+    box_positions,
+    half_widths,
+    on_columns,
+)
 from elmfield.local.bases.polyharmonic import monomials
-from elmfield.local.energies import positions
 from elmfield.local.layers import Dense, price
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OnDense:
-    """What all local models on a dense layer share.
-
-    Parameters
-    ----------
-    network : Dense
-        The hidden layer h.
-    box : tuple of int
-        The samples of the box on each axis.
-    inside : NumPy array of bool, of the box's shape, optional
-        Which samples belong to the region, S in all; None if the whole box does.
-    """
-
-    network: Dense
-    box: tuple[int, ...]
-    inside: Any = None
-
-    axes = None
-
-    @property
-    def radius(self) -> Floats:
-        """Half the box, from its first to its last sample: local coordinates run from -1 to 1."""
-        return half_widths(self.box)
-
-    @property
-    def n_samples(self) -> int:
-        """Samples S of the region."""
-        return math.prod(self.box) if self.inside is None else int(np.count_nonzero(self.inside))
-
-    @property
-    def positions(self) -> Floats:
-        """Local coordinates of the region's samples, (S, d)."""
-        t: Floats = box_positions(self.box, np.empty(0)) / self.radius
-        return t if self.inside is None else t[np.asarray(self.inside).reshape(-1)]
-
-    @property
-    def n_modes(self) -> int:
-        """Coefficients r per region and channel: one a neuron."""
-        return self.network.width
-
-    @property
-    def rank(self) -> int:
-        """All coefficients are independent."""
-        return self.n_modes
-
-    @property
-    def row_size(self) -> int:
-        """Neurons."""
-        return max(1, self.n_modes)
-
-    @property
-    def basis(self) -> Any:
-        """Itself: coefficients are coordinates of the samples."""
-        return self
-
-    @property
-    def ranking(self) -> Integers:
-        """Neurons, or singular vectors, as they come: the first m' are a fit of their own."""
-        return np.arange(self.n_modes)
-
-    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
-        """The hidden features at `t`, differentiated as `order` says."""
-        return [self.network(t, order)]
-
-    def warn_of_rank(self, rank: int, m: int, samples: str) -> None:
-        """Say how many of m neurons the samples of a region can tell apart."""
-        warnings.warn(
-            f"only {rank} of {m} hidden neurons are independent on {samples} of a region; the "
-            "others were left out of the fit",
-            RankWarning,
-            stacklevel=3,
-        )
-
-    def moved(self, like: Array) -> Self:
-        """Itself, unless it holds arrays that have to be moved."""
-        return self
+from elmfield.local.model import Basis
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,17 +42,14 @@ class DenseModes(OnDense):
         U, orthonormal; ``c = Uᵀ y``.
     mixing : array, shape (m, r), or (m, m) upper triangle
         M, or R of ``H = U R``: ``α = M c``, or ``α = R⁻¹ c`` when `triangular`.
-    features : array, shape (S, m)
-        H, for regions with missing samples.
     order : float, optional
-        The energy's, of smooth modes, whose features end with 1 and the d local coordinates, free
+        The energy's, of smooth modes, whose rows end with 1 and the d local coordinates, free
         of cost; None for plain least squares.
     """
 
     columns: Array = field(repr=False)
     mixing: Array = field(repr=False)
     triangular: bool
-    features: Array = field(repr=False)
     order: float | None = None
 
     @property
@@ -144,18 +73,9 @@ class DenseModes(OnDense):
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts.
 
-        Projecting the completed samples gives that least-squares fit again. One factorisation per
-        box and channel, because each misses something else. Smooth modes take Y as it is: what is
-        missing was filled before, as smoothly as these would.
+        Smooth modes take Y as it is: what is missing was filled before, as smoothly as these would.
         """
-        return Y if self.order is not None else complete_boxes(self._predict, Y, present)
-
-    def _predict(self, y: Array, have: Array) -> Array:
-        """All samples, (S,), predicted by least squares on the present ones of y, (S,)."""
-        xp, H = namespace(y), self.features
-        (rows,) = xp.nonzero(have)
-        some = xp.astype(xp.take(y, rows), H.dtype)
-        return H @ (xp.linalg.pinv(xp.take(H, rows, axis=0), rtol=1e-10) @ some)
+        return Y if self.order is not None else super().complete(Y, present)
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The hidden features at `t`, and the plane's, differentiated as `order` says."""
@@ -166,54 +86,19 @@ class DenseModes(OnDense):
 
     def moved(self, like: Array) -> Self:
         """The same factors in the library and on the device of `like`."""
-        parts = {
-            name: move(getattr(self, name), like) for name in ("columns", "mixing", "features")
-        }
-        return replace(self, **parts)
+        return replace(self, columns=move(self.columns, like), mixing=move(self.mixing, like))
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C); those of a free plane, 1 + d, come last."""
         xp = namespace(self.mixing)
         c = c if namespace(c) is xp else move(c, self.mixing)
         M = self.mixing
-        solve = (lambda flat: solve_triangular(M, flat)) if self.triangular else M.__matmul__
+        solve = (
+            (lambda flat: backend.solve_triangular(M, flat)) if self.triangular else M.__matmul__
+        )
         return on_columns(solve, xp.astype(c, M.dtype))
 
     expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
-
-
-def on_columns(function: Callable[[Array], Array], c: Array) -> Array:
-    """A linear function of columns, (r, n) to (q, n), of all of c, (G, r, C): (G, q, C)."""
-    xp, (G, r, C) = namespace(c), c.shape
-    found = function(xp.reshape(xp.permute_dims(c, (1, 0, 2)), (r, G * C)))
-    return xp.permute_dims(xp.reshape(found, (-1, G, C)), (1, 0, 2))
-
-
-def complete_boxes(predict: Callable[[Array, Array], Array], Y: Array, present: Array) -> Array:
-    """Y, (G, S, C), with missing samples predicted from the present ones of their box and channel.
-
-    `predict` takes samples and presence, (S,), and returns (S,). Boxes with a channel without any
-    sample stay as they are.
-    """
-    xp = namespace(Y)
-    some = to_numpy(xp.all(xp.any(present, axis=1), axis=1) & ~xp.all(present, axis=(1, 2)))
-    boxes = []
-    for g, is_known in enumerate(some.tolist()):
-        pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2] if is_known else 0)]
-        columns = [xp.where(have, y, xp.astype(predict(y, have), Y.dtype)) for y, have in pairs]
-        boxes.append(xp.stack(columns, axis=-1) if is_known else Y[g, ...])
-    return xp.stack(boxes)
-
-
-def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array:
-    """Offsets of a box's samples from its centre, shape (S, d), float64, last axis fastest."""
-    counts = [round((n - 1) / step) + 1 for n in box]
-    return move(positions(counts) * step, like, namespace(like).float64)
-
-
-def half_widths(box: tuple[int, ...]) -> Floats:
-    """Distance from the centre of a box to its outermost samples; 1/2 where there is only one."""
-    return np.asarray([max(n - 1, 1) / 2 for n in box])
 
 
 def plain_modes(
@@ -231,13 +116,12 @@ def plain_modes(
     decomposition: least squares of least weight norm, singular values below 1e-10 of the largest
     left out, the rank reported.
     """
-    t = box_positions(box, like) / move(half_widths(box), like, namespace(like).float64)
-    if inside is not None:
-        t = namespace(t).take(t, move(np.flatnonzero(inside), t), axis=0)
+    region = OnDense(network=network, box=box, inside=inside)
+    t = move(region.positions, like, namespace(like).float64)
     shape = "" if inside is None else np.packbits(inside).tobytes().hex()
-    name = f"plain modes {network} {box} {shape}"
+    name = f"plain dense modes {network} {box} {shape}"
     found = CACHE.get(name, like, lambda: _least_squares(network(t)))
-    (S, m), rank = found["features"].shape, found["columns"].shape[1]
+    (S, rank), m = found["columns"].shape, network.width
     triangular = rank == m <= S
     modes = DenseModes(network=network, box=box, inside=inside, triangular=triangular, **found)
     if rank < min(S, m):
@@ -246,11 +130,11 @@ def plain_modes(
 
 
 def _least_squares(H: Array) -> dict[str, Array]:
-    """U with ``c = Uᵀ y``, and R or M with ``α = R⁻¹ c`` (full rank) or ``α = M c``; H itself."""
+    """U with ``c = Uᵀ y``, and R or M with ``α = R⁻¹ c`` (full rank) or ``α = M c``."""
     xp = namespace(H)
     S, m = H.shape
     if m <= S:
-        U, R = qr(H)
+        U, R = backend.qr(H)
         diagonal = xp.linalg.diagonal(R)
         size = xp.abs(diagonal)
         if float(xp.min(size)) > 1e-10 * float(xp.max(size)):
@@ -258,12 +142,11 @@ def _least_squares(H: Array) -> dict[str, Array]:
             sign = _signs(diagonal[None, :])
             U *= sign
             R *= sign[:, None]
-            return {"columns": U, "mixing": R, "features": H}
+            return {"columns": U, "mixing": R}
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
     sign = _signs(U[:, :rank])
-    mixing = Vt[:rank, :].T / s[:rank] * sign
-    return {"columns": U[:, :rank] * sign, "mixing": mixing, "features": H}
+    return {"columns": U[:, :rank] * sign, "mixing": Vt[:rank, :].T / s[:rank] * sign}
 
 
 def _signs(U: Array) -> Array:
@@ -282,7 +165,7 @@ def smooth_dense_modes(
     the directions that the grid does not see. ``K = H E⁻¹ Hᵀ = U diag(γ) Uᵀ``. Planes cost nothing,
     as lines in :class:`~elmfield.local.bases.AxisModes`, and are the first modes.
     """
-    name = f"smooth modes {network} {box} {order}"
+    name = f"smooth dense modes {network} {box} {order}"
     found = CACHE.get(name, like, lambda: _least_energy(network, box, order, like))
     return DenseModes(network=network, box=box, triangular=False, order=order, **found)
 
@@ -290,7 +173,7 @@ def smooth_dense_modes(
 def _least_energy(
     network: Dense, box: tuple[int, ...], order: float, like: Array
 ) -> dict[str, Array]:
-    """U and M of :func:`smooth_dense_modes`, and H."""
+    """U and M of :func:`smooth_dense_modes`."""
     from scipy.fft import dctn  # here, so that a command line that fits nothing starts fast
 
     xp = namespace(like)
@@ -330,5 +213,112 @@ def _least_energy(
     return {
         "columns": xp.concat([lines, U], axis=1),
         "mixing": xp.concat([of_planes, of_others], axis=1),
-        "features": xp.concat([H, X], axis=1),
     }
+
+
+# --- regions with more samples than neurons -------------------------------------------------------
+
+
+def shaped_modes(network: Dense, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
+    """The paper's least squares on those samples of a box that are `inside`; None for all.
+
+    Local coordinates are the box's. Not more samples than neurons: as :func:`plain_modes`.
+    """
+    modes = ShapedModes(network=network, box=box, inside=inside)
+    return plain_modes(network, box, like, inside) if network.width >= modes.n_samples else modes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapedModes(OnDense):
+    """Orthonormal coordinates of a dense layer on more samples than it has neurons.
+
+    ``H = Q R`` over the region's samples, ``c = Qᵀ y``, ``α = R⁻¹ c``, as :func:`plain_modes`; but
+    Q is never formed (R and c are the triangle of [H, y]) and neither R nor H is kept. The weights
+    of coefficients that were found here are kept with other factors; for others R is made again.
+    """
+
+    def project(self, Y: Array) -> Array:
+        """``c = Qᵀ y``: one factorisation for all regions of this shape."""
+        xp, (G, _, C), m = namespace(Y), Y.shape, self.n_modes
+        found = []
+        for i, j in runs(G, max(1, m // (8 * C))):
+            part = xp.astype(Y[i:j, ...], xp.float64)
+            y = xp.reshape(xp.permute_dims(part, (1, 0, 2)), (-1, (j - i) * C))
+            R, c = self._triangle(backend.detach(y))
+            if requires_grad(y):
+                # By its factorisation c is followed through R too, which does not depend on y.
+                slope = recompute(self._onto, y, R)
+                c = c + (slope - backend.detach(slope))
+            c = xp.permute_dims(xp.reshape(c, (m, j - i, C)), (1, 0, 2))
+            alpha, rank = self._solve(R, c)
+            if rank < m:
+                self.warn_of_rank(rank, m, f"the {self.n_samples} samples")
+                c = xp.matmul(R, alpha)  # without what no weights can give
+            found.append(xp.astype(c, Y.dtype))
+            for g, name in enumerate(self._names(found[-1])):
+                CACHE.get(name, c, partial(dict, weights=alpha[g, ...]))
+        return xp.concat(found, axis=0)
+
+    def weights(self, c: Array) -> Array:
+        """The paper's output weights α, (G, m, C)."""
+        xp, names = namespace(c), self._names(c)
+
+        @cache
+        def solved() -> Array:
+            none = xp.empty((self.n_samples, 0), dtype=xp.float64, device=device(c))
+            return self._solve(self._triangle(none)[0], c)[0]
+
+        def kept(g: int) -> Array:
+            return CACHE.get(names[g], c, lambda: {"weights": solved()[g, ...]})["weights"]
+
+        return xp.stack([kept(g) for g in range(c.shape[0])]) if names else solved()
+
+    expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
+
+    def _names(self, c: Array) -> list[str]:
+        """What the weights of coefficients c, (G, r, C), are kept by: none that are followed."""
+        if requires_grad(c):
+            return []
+        shape = b"" if self.inside is None else np.packbits(self.inside).tobytes()
+        own = f"weights {self.network} {self.box} ".encode() + shape
+        every = (own + to_numpy(c[g, ...]).tobytes() for g in range(c.shape[0]))
+        return [hashlib.sha256(name).hexdigest() for name in every]
+
+    def values(self, c: Array) -> Array:
+        """``y = H α`` on the region's samples."""
+        xp, alpha = namespace(c), self.weights(c)
+        parts = [xp.matmul(H, alpha) for H, _ in self._features(c)]
+        return xp.astype(xp.concat(parts, axis=1), c.dtype)
+
+    def _features(self, like: Array) -> Iterator[tuple[Array, slice]]:
+        """H in blocks of rows, and which rows."""
+        t, m = self.positions, self.n_modes
+        for i, j in runs(len(t), max(2 * m, capacity(like) // m)):
+            yield self.network(move(t[i:j], like)), slice(i, j)
+
+    def _triangle(self, y: Array) -> tuple[Array, Array]:
+        """R, with a positive diagonal, and c = Qᵀ y, (m, k), for samples y, (S, k); float64."""
+        xp, m, T = namespace(y), self.n_modes, None
+        for H, rows in self._features(y):
+            # A triangle stands for the rows above: Qᵀ leaves their least squares as it is.
+            T = backend.triangle(H, y[rows, :], above=T)[:m, :]
+        diagonal = xp.linalg.diagonal(T)
+        T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
+        return T[:, :m], T[:, m:]
+
+    def _onto(self, y: Array, R: Array) -> Array:
+        """``c = R⁻ᵀ Hᵀ y``, linear in y: fewer digits than by factorisation, enough for slopes."""
+        xp = namespace(y)
+        inverse, _ = self._solve(R, xp.eye(R.shape[0], dtype=R.dtype, device=device(R))[None, ...])
+        return inverse[0, ...].T @ sum(H.T @ y[rows, :] for H, rows in self._features(R))
+
+    def _solve(self, R: Array, c: Array) -> tuple[Array, int]:
+        """``α = R⁻¹ c``, (G, m, C), of least norm where R is as good as singular; R's rank."""
+        xp, m = namespace(R), R.shape[0]
+        c, size = xp.astype(c, R.dtype), xp.abs(xp.linalg.diagonal(R))
+        if float(xp.min(size)) > LEAST_SHARE * float(xp.max(size)):
+            return on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
+        U, s, Vt = xp.linalg.svd(R, full_matrices=False)
+        rank = int(xp.sum(xp.astype(s > LEAST_SHARE * s[0], xp.int64)))
+        left, right = U[:, :rank].T, Vt[:rank, :].T
+        return on_columns(lambda flat: right @ ((left @ flat) / s[:rank, None]), c), rank

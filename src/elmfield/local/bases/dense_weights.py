@@ -1,35 +1,118 @@
-"""Least squares of a dense layer without a basis: output weights, or coordinates of many samples.
+"""Least squares of a dense layer: what its local models share, and output weights.
 
 :class:`DenseWeights` are for what `dense_modes` has no orthonormal coordinates for: a hidden layer
 of each region's own, a ridge, the normal equations, single precision, scattered samples.
-:class:`ShapedModes` are for regions of any shape, each on its own samples: a merged one may have a
-hundred thousand of them and occur once.
 """
 
-import hashlib
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from elmfield._array import backend
-from elmfield._array.autograd import recompute
-from elmfield._array.backend import device, is_numpy, move, namespace, requires_grad, to_numpy
-from elmfield._array.cache import CACHE
-from elmfield._array.running import capacity, runs
-from elmfield._array.typing import Array, Integers
-from elmfield.local.bases.dense_modes import OnDense, complete_boxes, on_columns, plain_modes
+from elmfield._array.backend import device, is_numpy, move, namespace, to_numpy
+from elmfield._array.running import capacity
+from elmfield._array.typing import Array, Floats, Integers
+from elmfield.errors import RankWarning
+from elmfield.local.energies import positions
 from elmfield.local.layers import Dense
-from elmfield.local.model import Basis
 
 SOLVERS = ("qr", "lstsq", "normal")
 """Ways to solve ``H α = y``: QR, singular values, and ``HᵀH α = Hᵀy`` as the paper prints it."""
 
 LEAST_SHARE = 1e-10
 """Of the largest diagonal entry or singular value, below which one is taken for 0."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnDense:
+    """What all local models on a dense layer share.
+
+    Parameters
+    ----------
+    network : Dense
+        The hidden layer h.
+    box : tuple of int
+        The samples of the box on each axis.
+    inside : NumPy array of bool, of the box's shape, optional
+        Which samples belong to the region, S in all; None if the whole box does.
+    """
+
+    network: Dense
+    box: tuple[int, ...]
+    inside: Any = None
+
+    axes = None
+
+    @property
+    def radius(self) -> Floats:
+        """Half the box, from its first to its last sample: local coordinates run from -1 to 1."""
+        return half_widths(self.box)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples S of the region."""
+        return math.prod(self.box) if self.inside is None else int(np.count_nonzero(self.inside))
+
+    @property
+    def positions(self) -> Floats:
+        """Local coordinates of the region's samples, (S, d)."""
+        t: Floats = box_positions(self.box, np.empty(0)) / self.radius
+        return t if self.inside is None else t[np.asarray(self.inside).reshape(-1)]
+
+    @property
+    def n_modes(self) -> int:
+        """Coefficients r per region and channel: one a neuron."""
+        return self.network.width
+
+    @property
+    def rank(self) -> int:
+        """All coefficients are independent."""
+        return self.n_modes
+
+    @property
+    def row_size(self) -> int:
+        """Neurons."""
+        return max(1, self.n_modes)
+
+    @property
+    def basis(self) -> Any:
+        """Itself: coefficients are coordinates of the samples."""
+        return self
+
+    @property
+    def ranking(self) -> Integers:
+        """Neurons, or singular vectors, as they come: the first m' are a fit of their own."""
+        return np.arange(self.n_modes)
+
+    def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
+        """The hidden features at `t`, differentiated as `order` says."""
+        return [self.network(t, order)]
+
+    def complete(self, Y: Array, present: Array) -> Array:
+        """Y with its missing samples set to what least squares on the present ones predicts.
+
+        Fitting the completed samples gives that least-squares fit again. One factorisation per box
+        and channel, because each misses something else.
+        """
+        plain = DenseWeights(network=self.network, box=self.box, inside=self.inside)
+        return plain.complete(Y, present)
+
+    def warn_of_rank(self, rank: int, m: int, samples: str) -> None:
+        """Say how many of m neurons the samples of a region can tell apart."""
+        warnings.warn(
+            f"only {rank} of {m} hidden neurons are independent on {samples} of a region; the "
+            "others were left out of the fit",
+            RankWarning,
+            stacklevel=3,
+        )
+
+    def moved(self, like: Array) -> Self:
+        """Itself, unless it holds arrays that have to be moved."""
+        return self
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,7 +179,7 @@ class DenseWeights(OnDense):
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts."""
-        return self._by_regions(lambda part, *a: complete_boxes(part._predict, *a), Y, present)
+        return self._by_regions(DenseWeights._complete, Y, present)
 
     def _by_regions(self, function: Callable[..., Array], *parts: Array) -> Array:
         """A function of the model of some regions and their parts of arrays, (G, ...); all of it.
@@ -117,6 +200,17 @@ class DenseWeights(OnDense):
         """α, (G, m, C), of regions with a layer each, or of one region, (1, S, C)."""
         n = self.n_modes if self.widths is None else self.widths[int(self.regions[0])]  # type: ignore[index]
         return self.solve(self._features(Y)[..., :n], Y)
+
+    def _complete(self, Y: Array, present: Array) -> Array:
+        """Y, (G, S, C), completed; boxes with a channel without any sample stay as they are."""
+        xp = namespace(Y)
+        some = to_numpy(xp.all(xp.any(present, axis=1), axis=1) & ~xp.all(present, axis=(1, 2)))
+        boxes = []
+        for g, is_known in enumerate(some.tolist()):
+            pairs = [(Y[g, :, k], present[g, :, k]) for k in range(Y.shape[2] if is_known else 0)]
+            columns = [xp.where(p, y, xp.astype(self._predict(y, p), Y.dtype)) for y, p in pairs]
+            boxes.append(xp.stack(columns, axis=-1) if is_known else Y[g, ...])
+        return xp.stack(boxes)
 
     def _predict(self, y: Array, have: Array) -> Array:
         """All samples, (S,), predicted by least squares on the present ones of y, (S,)."""
@@ -194,114 +288,19 @@ class DenseWeights(OnDense):
             ) from error
 
 
-# --- coordinates of regions with more samples than neurons ----------------------------------------
+def on_columns(function: Callable[[Array], Array], c: Array) -> Array:
+    """A linear function of columns, (r, n) to (q, n), of all of c, (G, r, C): (G, q, C)."""
+    xp, (G, r, C) = namespace(c), c.shape
+    found = function(xp.reshape(xp.permute_dims(c, (1, 0, 2)), (r, G * C)))
+    return xp.permute_dims(xp.reshape(found, (-1, G, C)), (1, 0, 2))
 
 
-def shaped_modes(network: Dense, box: tuple[int, ...], inside: Any, like: Array) -> Basis:
-    """The paper's least squares on those samples of a box that are `inside`; None for all.
-
-    Local coordinates are the box's. Not more samples than neurons: as :func:`plain_modes`.
-    """
-    modes = ShapedModes(network=network, box=box, inside=inside)
-    return plain_modes(network, box, like, inside) if network.width >= modes.n_samples else modes
+def box_positions(box: tuple[int, ...], like: Array, step: float = 1.0) -> Array:
+    """Offsets of a box's samples from its centre, shape (S, d), float64, last axis fastest."""
+    counts = [round((n - 1) / step) + 1 for n in box]
+    return move(positions(counts) * step, like, namespace(like).float64)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ShapedModes(OnDense):
-    """Orthonormal coordinates of a dense layer on more samples than it has neurons.
-
-    ``H = Q R`` over the region's samples, ``c = Qᵀ y``, ``α = R⁻¹ c``, as :func:`plain_modes`; but
-    Q is never formed (R and c are the triangle of [H, y]) and neither R nor H is kept. The weights
-    of coefficients that were found here are kept with other factors; for others R is made again.
-    """
-
-    def project(self, Y: Array) -> Array:
-        """``c = Qᵀ y``: one factorisation for all regions of this shape."""
-        xp, (G, _, C), m = namespace(Y), Y.shape, self.n_modes
-        found = []
-        for i, j in runs(G, max(1, m // (8 * C))):
-            part = xp.astype(Y[i:j, ...], xp.float64)
-            y = xp.reshape(xp.permute_dims(part, (1, 0, 2)), (-1, (j - i) * C))
-            R, c = self._triangle(backend.detach(y))
-            if requires_grad(y):
-                # By its factorisation c is followed through R too, which does not depend on y.
-                slope = recompute(self._onto, y, R)
-                c = c + (slope - backend.detach(slope))
-            c = xp.permute_dims(xp.reshape(c, (m, j - i, C)), (1, 0, 2))
-            alpha, rank = self._solve(R, c)
-            if rank < m:
-                self.warn_of_rank(rank, m, f"the {self.n_samples} samples")
-                c = xp.matmul(R, alpha)  # without what no weights can give
-            found.append(xp.astype(c, Y.dtype))
-            for g, name in enumerate(self._names(found[-1])):
-                CACHE.get(name, c, partial(dict, weights=alpha[g, ...]))
-        return xp.concat(found, axis=0)
-
-    def weights(self, c: Array) -> Array:
-        """The paper's output weights α, (G, m, C)."""
-        xp, names = namespace(c), self._names(c)
-
-        @cache
-        def solved() -> Array:
-            none = xp.empty((self.n_samples, 0), dtype=xp.float64, device=device(c))
-            return self._solve(self._triangle(none)[0], c)[0]
-
-        def kept(g: int) -> Array:
-            return CACHE.get(names[g], c, lambda: {"weights": solved()[g, ...]})["weights"]
-
-        return xp.stack([kept(g) for g in range(c.shape[0])]) if names else solved()
-
-    expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
-
-    def _names(self, c: Array) -> list[str]:
-        """What the weights of coefficients c, (G, r, C), are kept by: none that are followed."""
-        if requires_grad(c):
-            return []
-        shape = b"" if self.inside is None else np.packbits(self.inside).tobytes()
-        own = f"weights {self.network} {self.box} ".encode() + shape
-        every = (own + to_numpy(c[g, ...]).tobytes() for g in range(c.shape[0]))
-        return [hashlib.sha256(name).hexdigest() for name in every]
-
-    def values(self, c: Array) -> Array:
-        """``y = H α`` on the region's samples."""
-        xp, alpha = namespace(c), self.weights(c)
-        parts = [xp.matmul(H, alpha) for H, _ in self._features(c)]
-        return xp.astype(xp.concat(parts, axis=1), c.dtype)
-
-    def complete(self, Y: Array, present: Array) -> Array:
-        """Y with its missing samples set to what least squares on the present ones predicts."""
-        plain = DenseWeights(network=self.network, box=self.box, inside=self.inside)
-        return plain.complete(Y, present)
-
-    def _features(self, like: Array) -> Iterator[tuple[Array, slice]]:
-        """H in blocks of rows, and which rows."""
-        t, m = self.positions, self.n_modes
-        for i, j in runs(len(t), max(2 * m, capacity(like) // m)):
-            yield self.network(move(t[i:j], like)), slice(i, j)
-
-    def _triangle(self, y: Array) -> tuple[Array, Array]:
-        """R, with a positive diagonal, and c = Qᵀ y, (m, k), for samples y, (S, k); float64."""
-        xp, m, T = namespace(y), self.n_modes, None
-        for H, rows in self._features(y):
-            # A triangle stands for the rows above: Qᵀ leaves their least squares as it is.
-            T = backend.triangle(H, y[rows, :], above=T)[:m, :]
-        diagonal = xp.linalg.diagonal(T)
-        T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
-        return T[:, :m], T[:, m:]
-
-    def _onto(self, y: Array, R: Array) -> Array:
-        """``c = R⁻ᵀ Hᵀ y``, linear in y: fewer digits than by factorisation, enough for slopes."""
-        xp = namespace(y)
-        inverse, _ = self._solve(R, xp.eye(R.shape[0], dtype=R.dtype, device=device(R))[None, ...])
-        return inverse[0, ...].T @ sum(H.T @ y[rows, :] for H, rows in self._features(R))
-
-    def _solve(self, R: Array, c: Array) -> tuple[Array, int]:
-        """``α = R⁻¹ c``, (G, m, C), of least norm where R is as good as singular; R's rank."""
-        xp, m = namespace(R), R.shape[0]
-        c, size = xp.astype(c, R.dtype), xp.abs(xp.linalg.diagonal(R))
-        if float(xp.min(size)) > LEAST_SHARE * float(xp.max(size)):
-            return on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
-        U, s, Vt = xp.linalg.svd(R, full_matrices=False)
-        rank = int(xp.sum(xp.astype(s > LEAST_SHARE * s[0], xp.int64)))
-        left, right = U[:, :rank].T, Vt[:rank, :].T
-        return on_columns(lambda flat: right @ ((left @ flat) / s[:rank, None]), c), rank
+def half_widths(box: tuple[int, ...]) -> Floats:
+    """Distance from the centre of a box to its outermost samples; 1/2 where there is only one."""
+    return np.asarray([max(n - 1, 1) / 2 for n in box])
