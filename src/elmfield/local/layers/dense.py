@@ -155,10 +155,8 @@ class Dense:
             def gamma(*axes: int) -> Array:
                 if not axes:
                     return t
-                unit = xp.zeros_like(t)
-                if len(axes) == 1:
-                    unit = unit + xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
-                return unit
+                unit = xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
+                return xp.zeros_like(t) + (unit if len(axes) == 1 else 0)
 
         z = gamma() @ W
         z += b
