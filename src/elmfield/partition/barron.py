@@ -6,7 +6,7 @@ wherever partitions are spoken of, not joules, nor sums of squared coefficients.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import or_
@@ -196,6 +196,7 @@ def spans(
     return [span(b, n if wraps else 0) for b, n, wraps in zip(bits, shape, periodic)]
 
 
+@dataclass(eq=False)
 class Barron:
     """β of regions made of cells, many at a time.
 
@@ -215,23 +216,20 @@ class Barron:
         What stands for β: numbers (n,) of boxes (n, C, ...) of one size.
     """
 
-    def __init__(
-        self,
-        y: Floats,
-        present: Bools | None,
-        edges: tuple[Integers, ...],
-        periodic: tuple[bool, ...],
-        *,
-        normalisation: str = "forward",
-        outside: str = "zero",
-        energy: Callable[[Floats], Floats] | None = None,
-    ) -> None:
-        self.energy = energy
-        self.y, self.present, self.edges, self.periodic = y, present, edges, periodic
-        self.normalisation = choice("normalisation", normalisation, tuple(NORMALISATIONS))
-        self.outside = choice("outside", outside, ("zero", "mean"))
-        self.n_cells = tuple(len(e) - 1 for e in edges)
-        self.amplitude = float(np.abs(y).max())
+    y: Floats
+    present: Bools | None
+    edges: tuple[Integers, ...]
+    periodic: tuple[bool, ...]
+    _: KW_ONLY
+    normalisation: str = "forward"
+    outside: str = "zero"
+    energy: Callable[[Floats], Floats] | None = None
+
+    def __post_init__(self) -> None:
+        choice("normalisation", self.normalisation, tuple(NORMALISATIONS))
+        choice("outside", self.outside, ("zero", "mean"))
+        self.n_cells = tuple(len(e) - 1 for e in self.edges)
+        self.amplitude = float(np.abs(self.y).max())
 
     def cells(self) -> list[Region]:
         """The cells as regions, in array order."""

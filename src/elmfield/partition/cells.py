@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,25 +54,9 @@ def wrong_overlap(overlap: float, cell: float, k: int) -> Exception:
     return wrong("overlap", must, overlap, hint="Use a smaller overlap or larger cells.")
 
 
-class Line(NamedTuple):
-    """How cells and boxes lie on one axis.
-
-    Parameters
-    ----------
-    edges : integer array, shape (N + 1,)
-        Cell i holds the samples ``edges[i]`` to ``edges[i + 1] - 1``.
-    starts : integer array, shape (N,)
-        First sample of each cell's box; negative or beyond the end only where the axis wraps.
-    box : int
-        Samples of every box.
-    overlap : float
-        Half-width of the blend across cell borders.
-    """
-
-    edges: Integers
-    starts: Integers
-    box: int
-    overlap: float
+Line = tuple[Integers, Integers, int, float]
+"""How cells and boxes lie on one axis: edges, (N + 1,), and first samples of boxes, (N,), negative
+or beyond the end only where the axis wraps; samples of every box; overlap."""
 
 
 def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = False) -> Line:
@@ -85,7 +69,7 @@ def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = Fa
     box = min(n, cell + 2 * (reach + context))
     if periodic and n > 1:
         return _around(n, cell, overlap, box, box - 2 * reach)
-    one = Line(np.array([0, n]), np.zeros(1, np.int64), n, 0.0)
+    one = np.array([0, n]), np.zeros(1, np.int64), n, 0.0
     if n == box:
         return one
     count, rest = _count(n, cell)
@@ -96,7 +80,7 @@ def line(n: int, cell: int, overlap: float, context: int, *, periodic: bool = Fa
     sizes = np.full(count, cell)
     sizes[[0, -1]] += rest  # their boxes have room for it, being moved inwards
     edges, starts = _mirrored(sizes, box)
-    return Line(edges, np.clip(starts, 0, n - box), box, overlap)
+    return edges, np.clip(starts, 0, n - box), box, overlap
 
 
 def _around(n: int, cell: int, overlap: float, box: int, largest: int) -> Line:
@@ -115,7 +99,7 @@ def _around(n: int, cell: int, overlap: float, box: int, largest: int) -> Line:
             sizes[[at, -1 - at]] += 1 if rest > 0 else -1
     # A cell must have room for its blends, and no window may meet itself.
     overlap = min(overlap, float(sizes.min()) / 2, (n - int(sizes.max())) / 2)
-    return Line(*_mirrored(sizes, box), box, overlap)
+    return *_mirrored(sizes, box), box, overlap
 
 
 def _count(n: int, cell: int) -> tuple[int, int]:
