@@ -313,13 +313,11 @@ def wraps_of(periodic: Periodic, d: int) -> tuple[bool, ...]:
 
     There an axis repeats after its last sample: periods are read, and play no part.
     """
-    wraps = [False] * d
-    for k, _ in _entries(periodic):
-        if not is_integer(k) or not -d <= k < d:
-            must = f"hold numbers of axes, between {-d} and {d - 1}"
-            raise wrong("periodic", must, periodic, hint="Axes have no names here.")
-        wraps[k] = True
-    return tuple(wraps)
+    axes = [k for k, _ in _entries(periodic)]
+    if not all(is_integer(k) and -d <= k < d for k in axes):
+        must = f"hold numbers of axes, between {-d} and {d - 1}"
+        raise wrong("periodic", must, periodic, hint="Axes have no names here.")
+    return tuple(k in axes or k - d in axes for k in range(d))
 
 
 def _entries(periodic: Periodic) -> list[tuple[Any, Any]]:
