@@ -88,7 +88,7 @@ class Constant:
 
     box: tuple
 
-    n_modes = rank = row_size = 1
+    n_modes = rank = 1
     inside = axes = None  # the box has no holes; rows are no products
 
     @property

@@ -86,7 +86,7 @@ class Constant:
 
     box: tuple
 
-    n_modes = rank = row_size = 1
+    n_modes = rank = 1
     inside = axes = None
 
     @property
@@ -195,7 +195,6 @@ class TestEveryBasis:
         assert basis.box == (6, 5)
         assert basis.n_samples == (30 if basis.inside is None else np.count_nonzero(basis.inside))
         assert 1 <= basis.rank <= basis.n_modes <= max(basis.n_samples, basis.n_modes)
-        assert basis.row_size >= 1
         assert basis.radius.shape == (2,)
         assert sorted(basis.ranking) == list(range(basis.n_modes))
 

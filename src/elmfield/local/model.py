@@ -38,10 +38,6 @@ class LocalModel(Protocol):
     def radius(self) -> Floats:
         """Local coordinates are (x - centre of the box) / radius, x in samples; shape (d,)."""
 
-    @property
-    def row_size(self) -> int:
-        """Numbers that the rows of one point take, about; batches of points are sized by it."""
-
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """Functions at local coordinates t (..., d), differentiated `order` times along each axis.
 

@@ -164,7 +164,10 @@ def local_values(
     shape = (n + 1, field.n_channels)
     found = {a: xp.empty(shape, dtype=field.dtype, device=device(region)) for a in orders}
     sizes = np.asarray([g.model.n_modes for g in field.groups])[which]
-    width = np.asarray([g.model.row_size for g in field.groups])[which]
+    # Numbers that the rows of one point take, about.
+    width = np.asarray([256 if g.model.axes else 1 + 4 * g.model.n_modes for g in field.groups])[
+        which
+    ]
     tiles = Tiles.make(counts, width, sizes, which, field.like)
 
     def work(batch: slice) -> None:

@@ -74,11 +74,6 @@ class OnDense:
         return self.n_modes
 
     @property
-    def row_size(self) -> int:
-        """Neurons."""
-        return max(1, self.n_modes)
-
-    @property
     def basis(self) -> Any:
         """Itself: coefficients are coordinates of the samples."""
         return self

@@ -59,11 +59,6 @@ class Polyharmonic:
     rank = n_modes
 
     @property
-    def row_size(self) -> int:
-        """Distances and their powers."""
-        return 4 * self.n_modes
-
-    @property
     def radius(self) -> Floats:
         """Scattered regions bring their own radii; in their unit this one is 1."""
         return np.ones(self.n_axes)
