@@ -7,6 +7,7 @@ import pytest
 
 from elmfield.local import energy_mixture as room
 from elmfield.local.bases import WaveModel
+from elmfield.local.bases.product_modes import AxisWaves
 from elmfield.local.energies import family, metric
 from elmfield.local.energy_mixture import beliefs, factored
 from elmfield.local.order import leave_one_out, line_order
@@ -21,7 +22,8 @@ NO_ROUNDING = np.zeros(2)
 def rows(made, x):
     """The product layer at points x, counted from the box's centre, (n, m)."""
     found = np.ones((len(x), 1))
-    for row in WaveModel.of(made).rows(x, (0,) * x.shape[1]):
+    axes = tuple(AxisWaves(w, n) for w, n in zip(made.waves, made.box))
+    for row in WaveModel(axes, made).rows(x, (0,) * x.shape[1]):
         found = (found[:, :, None] * row[:, None, :]).reshape(len(x), -1)
     return found
 

@@ -15,6 +15,7 @@ import numpy as np
 from elmfield._array.backend import is_on_host, move, requires_grad, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.local.energy_mixture import fold_parities
 from elmfield.local.layers import AxisLayer, Cosines, MakeLayer, Pieces, sample_features
 from elmfield.local.model import AxisFunctions
 
@@ -360,10 +361,9 @@ def _parities(n: int) -> Floats:
     size, whose eigenvalues are simple. That settles every mode but for its sign. The middle one of
     an odd number of samples is even: the last row is zero of what is odd.
     """
-    h, one = n - n // 2, np.eye(n)
-    both: Floats = np.stack([one + one[::-1], one - one[::-1]])[:, :h] / np.sqrt(2)
-    if n % 2:
-        both[0, -1] = one[h - 1]
+    both = np.zeros((2, n - n // 2, n))
+    for rows, part in zip(both, fold_parities(np.eye(n))):
+        rows[: part.shape[1]] = part.T
     return both
 
 

@@ -30,8 +30,6 @@ class ProductModel(Generic[Functions]):
 
     axes: tuple[Functions, ...]
 
-    row_size = 256
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Functions of each axis."""
@@ -194,12 +192,6 @@ class WaveModel(ProductModel[AxisWaves]):
 
     basis = None
 
-    @classmethod
-    def of(cls, beliefs: Beliefs) -> "WaveModel":
-        """The model of the box that a mixture of energies was factored for."""
-        own = zip(beliefs.waves, beliefs.box)
-        return cls(tuple(AxisWaves(w, n, beliefs.means) for w, n in own), beliefs)
-
     @property
     def rank(self) -> int:
         """As many weights are independent as the box has samples."""
@@ -208,7 +200,8 @@ class WaveModel(ProductModel[AxisWaves]):
 
 def wave_model(box: tuple[int, ...], order: float, means: bool = False) -> WaveModel:
     """The model of a box of samples whose regions choose among a family around an order."""
-    return WaveModel.of(beliefs(box, order, means))
+    made = beliefs(box, order, means)
+    return WaveModel(tuple(AxisWaves(w, n, means) for w, n in zip(made.waves, box)), made)
 
 
 # --- polynomials: one region resolves a smooth function to rounding -------------------------------
