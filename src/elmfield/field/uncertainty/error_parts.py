@@ -20,7 +20,7 @@ from elmfield._array.typing import Floats, Integers
 from elmfield.field.blend.points import contributions, leibniz, offset
 from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS
 from elmfield.field.uncertainty.prior import Known, PosteriorPart, Terms
-from elmfield.local.bases.dense_modes import OnDense
+from elmfield.local.bases.dense_weights import OnDense
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
