@@ -100,7 +100,7 @@ class Beliefs:
     @property
     def rank(self) -> int:
         """Dimensions r in which members differ."""
-        return sum(V.shape[1] for V in self.whitening) // self.family.n_members
+        return sum(int(V.shape[1]) for V in self.whitening) // self.family.n_members
 
     @cached_property
     def differences(self) -> Floats:
@@ -161,19 +161,11 @@ class Beliefs:
 
     def _mixing(self, like: Array) -> Arrays:
         """Factors of the output weights; made when the function is first evaluated."""
-
-        def make() -> Arrays:
-            found = {}
-            for which, M, own in zip(PARITIES, self.mixing(), self.features):
-                m = len(own)
-                found[which] = np.pad(M, ((0, 0), (0, 0), (0, m - M.shape[2]))).reshape(-1, m)
-            return found
-
         with small_products():
-            return self._kept("mixing", like, make)
+            return self._kept("mixing", like, self.mixing)
 
-    def mixing(self) -> tuple[Floats, Floats]:
-        """Even and odd parts, (1 + R, S', m'): ``α = Σ_j q_j mixing_jᵀ y``."""
+    def mixing(self) -> dict[str, Floats]:
+        """Even and odd parts, ((1 + R) S', m'): ``α = Σ_j q_j mixing_jᵀ y``."""
         box = wide_box(self.box)
         waves, S, U = waves_of(box), self.Q.shape[1], self.differences
         first = np.eye(len(U), 1)  # the isotropic member; differences from it follow
@@ -186,11 +178,13 @@ class Beliefs:
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
         odd = energies.is_odd(waves)
-        even, uneven = (
-            np.ascontiguousarray(np.swapaxes(M[:, which] @ P, 1, 2))
-            for P, which in zip(fold_parities(np.eye(S)), (~odd, odd))
-        )
-        return even, uneven
+        found = {}
+        parts = zip(PARITIES, fold_parities(np.eye(S)), (~odd, odd), self.features)
+        for which, P, own, places in parts:
+            m = np.zeros((len(M), P.shape[1], len(places)))
+            m[:, :, : np.count_nonzero(own)] = np.swapaxes(M[:, own] @ P, 1, 2)
+            found[which] = m.reshape(-1, len(places))
+        return found
 
     def evidence(self, Y: Array, clear: Array) -> Array:
         """Logarithm of the evidence of all members, (G, K), from samples Y, (G, S, C).
@@ -261,7 +255,7 @@ class Beliefs:
     @property
     def work(self) -> int:
         """Numbers that the output weights of one box and channel take on their way, about."""
-        J = 1 + self.differences.shape[1]
+        J = 1 + int(self.differences.shape[1])
         S, m = (sum(map(len, parts)) for parts in (self.whitening, self.features))
         return J * S + 3 * m
 
