@@ -392,14 +392,10 @@ def whole_rows(partition: "Partition", step: int) -> int:
     return max(step // row * row, row) if step * 4 > row else step
 
 
-def _block(partition: "Partition", regions: Integers) -> list[slice | Integers] | None:
+def _block(partition: "Partition", regions: Integers) -> list[Integers] | None:
     """The cells of each axis whose product the regions are, or None if they are no block."""
     counts, G = partition.n_cells, len(regions)
     if not partition.is_regular or not G or np.any(np.diff(regions) <= 0):
         return None
-    row = partition.n_regions // counts[0]
-    first, last = int(regions[0]), int(regions[-1]) + 1
-    if last - first == G and first % row == 0 and G % row == 0:  # whole rows of cells
-        return [slice(first // row, last // row), *(slice(None) for _ in counts[1:])]
     cells = [np.unique(c) for c in np.unravel_index(regions, counts)]
-    return list(cells) if math.prod(map(len, cells)) == G else None
+    return cells if math.prod(map(len, cells)) == G else None

@@ -403,11 +403,9 @@ class Partition:
     @cached_property
     def lines(self) -> tuple[Integers, ...]:
         """On each axis of a regular partition, the first sample of the boxes of each cell."""
-        d = len(self.shape)
-        starts = self.boxes[0].reshape(*self.n_cells, d)
-        return tuple(
-            starts[tuple(slice(None) if j == k else 0 for j in range(d))][:, k] for k in range(d)
-        )
+        starts = self.boxes[0].reshape(*self.n_cells, len(self.shape))
+        along = (np.moveaxis(starts[..., k], k, 0) for k in range(len(self.shape)))
+        return tuple(line.reshape(len(line), -1)[:, 0] for line in along)
 
     @cached_property
     def cell_of(self) -> tuple[Integers, ...]:
