@@ -5,10 +5,13 @@ Whatever has the members of :class:`LocalModel` can be blended into a field; wha
 for the class.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.layers import Pieces
+
+if TYPE_CHECKING:  # which says which functions it has
+    from elmfield.local.bases.axis_modes import AxisModes
 
 
 class LocalModel(Protocol):
@@ -86,22 +89,6 @@ class AxisFunctions(Protocol):
         """The functions, (..., r), at offsets `u` from the box's centre, in samples."""
 
 
-class AxisBasis(AxisFunctions, Protocol):
-    """Functions of one axis that are orthonormal at its samples."""
-
-    @property
-    def basis(self) -> Floats:
-        """Their values at the axis's samples, (n, r): orthonormal columns."""
-
-    @property
-    def smoothness(self) -> Floats:
-        """γ of each, (r,): large where it is smooth, descending."""
-
-    @property
-    def n_free(self) -> int:
-        """How many of them, the first, cost nothing, whatever their γ."""
-
-
 class Basis(LocalModel, Protocol):
     """A local model whose coefficients are orthonormal coordinates of the samples of a box."""
 
@@ -118,7 +105,7 @@ class Basis(LocalModel, Protocol):
         """Samples S that count."""
 
     @property
-    def axes(self) -> tuple[AxisBasis, ...] | None:
+    def axes(self) -> "tuple[AxisModes, ...] | None":
         """The functions of each axis where modes are products of them; else None."""
 
     @property
