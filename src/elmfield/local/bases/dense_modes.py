@@ -64,11 +64,8 @@ class DenseModes(OnDense):
 
     def project(self, Y: Array) -> Array:
         """``c = Uᵀ y``: one matrix product for all boxes."""
-        xp = namespace(Y)
-        G, S, C = Y.shape
         U = move(self.columns, Y, Y.dtype)
-        flat = xp.reshape(xp.permute_dims(Y, (2, 0, 1)), (C * G, S))
-        return xp.permute_dims(xp.reshape(flat @ U, (C, G, -1)), (1, 2, 0))
+        return on_columns(lambda flat: U.T @ flat, Y)
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts.

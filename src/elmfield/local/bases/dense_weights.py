@@ -163,10 +163,7 @@ class DenseWeights(OnDense):
         """α, (G, m, C), of the samples Y, (G, S, C): all at once where regions are alike."""
         if self.regions is not None:
             return self._by_regions(DenseWeights._project, Y)
-        xp, (G, S, C) = namespace(Y), Y.shape
-        y = xp.reshape(xp.permute_dims(Y, (1, 0, 2)), (1, S, G * C))
-        alpha = xp.reshape(self._project(y)[0, ...], (-1, G, C))
-        return xp.permute_dims(alpha, (1, 0, 2))
+        return on_columns(lambda flat: self._project(flat[None, ...])[0, ...], Y)
 
     def values(self, c: Array) -> Array:
         """``y = H α``, (G, S, C)."""

@@ -208,7 +208,7 @@ def wave_model(box: tuple[int, ...], order: float, means: bool = False) -> WaveM
 
 
 @dataclass(frozen=True)
-class AxisPolynomials:
+class AxisPolynomials(LayerFunctions):
     """``T_0 ... T_(width - 1)`` of ``2 u / n``: u counts samples from the centre of n of them."""
 
     width: int
@@ -222,10 +222,6 @@ class AxisPolynomials:
         return Pieces.through(lambda u: np.asarray(self(u)), self.n, terms)
 
     deviations = None  # rows, not means over cells, say what is known
-
-    def at(self, centres: Array) -> "AxisPolynomials":
-        """Itself: samples lie alike in all boxes."""
-        return self
 
     def __call__(self, u: Array, order: int = 0) -> Array:
         """The polynomials, (..., width), at offsets u, differentiated `order` times."""
