@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # a partition is made with what is here
 NORMALISATIONS = {"forward": 1.0, "ortho": 0.5, "backward": 0.0}
 """Powers of a box's samples that sums over its transform are divided by."""
 
+Sizes = tuple[int, ...]
+"""Numbers of samples, one per axis."""
+
 BATCH_SAMPLES = 1 << 16
 """Samples transformed together (512 KiB): more would leave the caches, or need new memory."""
 
@@ -272,7 +275,7 @@ class Barron:
         np.moveaxis(total, k, 0)[self.edges[k][1:] - 1] = 0
         return np.asarray(total)
 
-    def box_of(self, bits: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def box_of(self, bits: Iterable[int]) -> tuple[Sizes, Sizes]:
         """First sample and number of samples, on each axis, of the box around positions."""
         low, size = zip(*spans(bits, self.y.shape[1:], self.periodic))
         return low, size
@@ -294,7 +297,7 @@ class Barron:
     def __call__(self, regions: Sequence[Region]) -> Floats:
         """β of each region, shape (n,): boxes of one size are transformed together."""
         beta = np.zeros(len(regions))
-        by_size: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        by_size: dict[Sizes, list[tuple[int, Sizes]]] = {}
         for i, region in enumerate(regions):
             # What is 0 everywhere has no β.
             if region.peak or (self.energy and region.count):
@@ -308,9 +311,7 @@ class Barron:
                 beta[[i for i, _ in batch]] = self._transform(boxes, size)
         return rounded(beta)
 
-    def _transform(
-        self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]
-    ) -> Floats:
+    def _transform(self, boxes: list[tuple[Region, Sizes]], size: Sizes) -> Floats:
         """β of regions whose boxes have the same size, not yet rounded."""
         Y = self._boxes(boxes, size)
         if self.energy:
@@ -323,7 +324,7 @@ class Barron:
         beta[beta <= floor * self.amplitude] = 0
         return np.asarray(beta)
 
-    def _boxes(self, boxes: list[tuple[Region, tuple[int, ...]]], size: tuple[int, ...]) -> Floats:
+    def _boxes(self, boxes: list[tuple[Region, Sizes]], size: Sizes) -> Floats:
         """Samples of regions in their boxes, and what stands outside, shape (n, C, *size)."""
         Y = np.empty((len(boxes), len(self.y), *size))
         chosen = np.zeros(math.prod(self.n_cells), bool)

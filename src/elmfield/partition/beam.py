@@ -160,9 +160,9 @@ class Mesh:
 
     def labels(self, pairs: Sequence[tuple[Region, Region]]) -> Integers:
         """The region of each cell after some merges, numbered by first cells."""
-        firsts = np.asarray([(a.first, b.first) for a, b in pairs], int).reshape(-1, 2)
         root = np.arange(len(self.cells))
-        root[firsts.max(axis=1)] = firsts.min(axis=1)  # a region is known by its first cell
+        for a, b in pairs:  # a region is known by its first cell
+            root[max(a.first, b.first)] = min(a.first, b.first)
         while not np.array_equal(root, root[root]):
             root = root[root]
         return np.unique(root, return_inverse=True)[1].reshape(self.beta.n_cells)
@@ -336,10 +336,6 @@ class _BoxMerger:
         self.next = len(self.regions)
         self._closures: dict[tuple[int, int], frozenset[int]] = {}
 
-    def _union(self, cells: Integers) -> Region:
-        members: list[int] = cells.tolist()
-        return reduce(union, (self.mesh.cells[c] for c in members))
-
     def _energy(self, region: Region) -> float:
         self.mesh.measure([region])
         return self.mesh.energies[region.key]
@@ -398,4 +394,5 @@ class _BoxMerger:
         first, length = sides[k]
         at = np.unravel_index(cells, self.labels.shape)[k]
         low = (at - first) % self.labels.shape[k] < length // 2
-        return [self._union(cells[low]), self._union(cells[~low])]
+        halves = (cells[low].tolist(), cells[~low].tolist())
+        return [reduce(union, (self.mesh.cells[c] for c in half)) for half in halves]
