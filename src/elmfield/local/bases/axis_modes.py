@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from elmfield._array.backend import is_on_host, move, requires_grad, to_numpy
+from elmfield._array.backend import is_on_host, requires_grad
 from elmfield._array.cache import memoised
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.energy_mixture import fold_parities
@@ -373,10 +373,6 @@ def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> li
     By polynomials on the processor; t may lie a sample outside the box at most.
     """
     # On a card sines are cheap, and sorting points is not; nor can it be differentiated.
-    slow, found = requires_grad(t) or not is_on_host(t), []
-    for k, a in enumerate(axes):
-        if slow or a.pieces is None:
-            found.append(a(t[..., k], order[k]))
-        else:
-            found.append(move(a.pieces(to_numpy(t)[..., k], order[k]), t, t.dtype))
-    return found
+    slow = requires_grad(t) or not is_on_host(t)
+    functions = (a if slow or a.pieces is None else a.pieces.anywhere for a in axes)
+    return [f(t[..., k], times) for k, (f, times) in enumerate(zip(functions, order))]
