@@ -9,7 +9,7 @@ them and occur once.
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -181,10 +181,8 @@ def _least_energy(
     spectrum = dctn(on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho").reshape(
         -1, network.width
     )
-    omega2 = np.zeros(fine)
-    for k, n in enumerate(fine):
-        w = np.pi * np.arange(n) / n * 2  # the fine grid has half a sample between its points
-        omega2 = omega2 + (w**2).reshape([-1 if j == k else 1 for j in range(len(fine))])
+    # The fine grid has half a sample between its points.
+    omega2 = reduce(np.add.outer, [(np.pi * np.arange(n) / n * 2) ** 2 for n in fine])
     cost = move(np.sqrt(price(omega2.reshape(-1), order)), like, xp.float64)
     D = move(spectrum, like, xp.float64) * cost[:, None]
     # E = DᵀD + decay; K = H E⁻¹ Hᵀ through the singular values of D, never squaring it.
