@@ -330,8 +330,6 @@ class Cosines:
         derivatives to 1e-11 of their size. At one cycle per unit 20 terms are left on a whole unit;
         16 on half of one, which takes as long in all, for there are more and smaller products.
         """
-        from scipy.special import jv  # here, so that a command line that fits nothing starts fast
-
         C, S, omega = self._waves_of(mixing)
         h, x = 0.5, np.arange(n) + 0.5 - n / 2
         cos, sin = np.cos(np.outer(x, omega)), np.sin(np.outer(x, omega))
@@ -340,7 +338,7 @@ class Cosines:
         total = np.zeros((1, len(x), mixing.shape[1]))
         T, ahead = np.ones(1), np.array([0.0, 1.0])  # T_k and T_(k+1), as coefficients of powers
         for k in range(60):
-            J = jv(k, h * omega) * (1 if k == 0 else 2)
+            J = _bessel(k, h * omega) * (1 if k == 0 else 2)
             if k and (np.abs(J) @ size).max() < least:
                 break
             term = cos @ (J[:, None] * C) + sin @ (J[:, None] * S)
@@ -355,6 +353,16 @@ class Cosines:
             D = np.stack(self._polynomials(x, len(smooth), k))
             total[k] += h**k / math.factorial(k) * (D.T @ smooth)
         return Pieces(-n / 2, 1, np.ascontiguousarray(np.moveaxis(total, 0, 1)))
+
+
+def _bessel(k: int, z: Floats) -> Floats:
+    """J_k(z) by its series: exact to rounding, relatively, for arguments of a few at most."""
+    term = (z / 2) ** k / math.factorial(k)
+    total = term
+    for m in range(1, 16):
+        term = term * -((z / 2) ** 2) / (m * (m + k))
+        total = total + term
+    return total
 
 
 def _waves(theta: Array, n: int) -> tuple[Array, Array]:
