@@ -143,11 +143,11 @@ EXPECTED = {
     "noisy points in space": 0.122301,
     "bytes without loss": 2531,
     "bytes of floats": 15077,
-    "bytes at a step": 650,
+    "bytes at a step": 637,
     "bytes at a fine step": 1767,
     "bytes within an error": 696,
-    "bytes of a volume": 658,
-    "bytes with gaps": 1480,
+    "bytes of a volume": 700,
+    "bytes with gaps": 1465,
     "coefficients": 8.08817,
 }
 

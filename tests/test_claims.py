@@ -5,7 +5,7 @@ import pytest
 import skimage.data
 
 import elmfield as ef
-from elmfield.local.bases import dense_modes
+from elmfield._array import backend
 from paper.research import datasets
 from support import close, on_samples, spline_heldout
 
@@ -156,13 +156,13 @@ def householder(S, m):
 
 def test_the_paper_s_preset_needs_a_fraction_of_region_by_region(monkeypatch):
     # 50 × is the claim for the time of 512 × 512; benchmarks measure that, here work is counted.
-    factored, qr = [], dense_modes.qr
+    factored, qr = [], backend.qr
 
     def counted(H):
         factored.append(H.shape)
         return qr(H)
 
-    monkeypatch.setattr(dense_modes, "qr", counted)
+    monkeypatch.setattr(backend, "qr", counted)
     ef.cache_modes(clear=True)
     field = ef.fit(skimage.data.camera().astype(float), ef.paper())
     N, S, m = field.partition.n_regions, 32**2, 1024

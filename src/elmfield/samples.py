@@ -1,8 +1,7 @@
 """Samples of a caller, read in parts, checked, real, channels last, with gaps and units.
 
-Arrays of any library enter, with masks of theirs or of `numpy.ma`, or anything else that has a
-shape, a dtype and slices; :class:`Samples` leave, with what is needed to put the caller's units
-back. What is done with them it does not know.
+Arrays of any library enter, with masks, or anything else that has a shape, a dtype and slices;
+:class:`Samples` leave, with what is needed to put the caller's units back.
 """
 
 import math

@@ -2,7 +2,6 @@
 
 The layout is that of docs/format.md: metadata, small arrays, and the samples or coefficients of the
 field. The whole file or folder is made beside its target and then put in place with one rename.
-`load` reads it back.
 """
 
 import io
