@@ -277,10 +277,10 @@ class Encoder:
             nonlocal done
             progress("fit", done := done + count, N)
 
-        target = self.settings.target
-        if target is not None and target.is_coded and all(c.is_their_samples for c in groups):
-            tell(N)  # coefficients are those of the samples that will be coded
-            return [replace(c, boxes=SampleBoxes.of_fit(samples)) for c in groups], left
+        if all(c.is_their_samples for c in groups):
+            tell(N)  # nothing is left over; coefficients are made when first asked for, and kept
+            own = SampleBoxes.of_fit(samples)
+            return [replace(c, boxes=own, is_kept=True) for c in groups], left
         boxes = groups[0].boxes
         if samples.standardised is not None:
             boxes = replace(boxes, source=InMemory(samples.standardised), is_raw=False)
