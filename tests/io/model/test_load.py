@@ -1,12 +1,14 @@
 """The model file: back bit for bit, small, lazy, atomic, readable by others."""
 
 import errno
+import gc
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import textwrap
+import weakref
 import zipfile
 from dataclasses import replace
 
@@ -498,6 +500,28 @@ class SameTile:
 
     def __getitem__(self, number):
         return self.tile
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda f: f([[3.2, 4.1]]), lambda f: f.grid([1.5], [2.0, 3.5]), lambda f: f.resize(scale=2),
+        lambda f: f.means([1, 5, 9], [2, 8]), lambda f: f.std([[3.2, 4.1]]), lambda f: f.samples(),
+        lambda f: f.gradient([[3.2, 4.1]]), lambda f: f.crop([1, 1], [9, 9]).resize(scale=3),
+    ],
+)  # fmt: skip
+def test_a_field_and_its_file_go_when_nobody_holds_them(ask, tmp_path, rng):
+    ef.save(ef.fit(rng.random((40, 30))), tmp_path / "a.elm")
+    ask(ef.load(tmp_path / "a.elm"))  # what is kept of settings is made
+    gc.disable()
+    try:
+        field = ef.load(tmp_path / "a.elm")
+        ask(field)
+        gone = weakref.ref(field.model.blended)
+        del field
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ added by the field's model.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -301,20 +302,14 @@ class Blended:
         axes = group.model.axes
         assert axes is not None
 
-        def parts(r: Runs) -> list[list[Array]]:
-            """Results of runs of the first axis, part by part: of cells that fill a batch each."""
-            n, plan = len(r), self.plan(0, r.places, max(asked[0]))
-            if len(plan.cells) > most and n > 1:
-                return parts(r.part(0, n // 2)) + parts(r.part(n // 2, n))
-            if len(plan.cells) > most and (m := len(r.places)) > 1:
-                (low,), (high,) = parts(r.between(0, m // 2)), parts(r.between(m // 2, m))
-                return [[a + b for a, b in zip(low, high)]]
+        def sums(r: Runs, plan: AxisPlan) -> list[Array]:
+            """Of some runs of the first axis, whose cells fill a batch at most."""
             tables = [plan.summed(axes[0], r, asked[0]), *others]
             used = self.partition.labels[np.ix_(*(a.cells for a in tables))]
             c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
             c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
             c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
-            return [contracted(c, tables, orders)]
+            return contracted(c, tables, orders)
 
         others = [
             self.plan(k, r.places, max(asked[k])).summed(axes[k], r, asked[k])
@@ -322,8 +317,26 @@ class Blended:
         ]
         each = group.model.n_modes * self.n_channels * (2 + len(orders))
         most = capacity(self.like) // (each * math.prod(a.cells.size for a in others))
-        found = parts(runs[0])
+        found = self._in_parts(runs[0], max(asked[0]), most, sums)
         return found[0] if len(found) == 1 else [xp.concat(same) for same in zip(*found)]
+
+    def _in_parts(
+        self, r: Runs, order: int, most: int, sums: Callable[[Runs, AxisPlan], list[Array]]
+    ) -> list[list[Array]]:
+        """Sums over runs of the first axis, halved until each part needs `most` cells or fewer.
+
+        A method: a function that calls itself would keep the field, and its file, until Python
+        looks for cycles.
+        """
+        n, plan, each = len(r), self.plan(0, r.places, order), (order, most, sums)
+        if len(plan.cells) > most and n > 1:
+            halves = r.part(0, n // 2), r.part(n // 2, n)
+            return [p for half in halves for p in self._in_parts(half, *each)]
+        if len(plan.cells) > most and (m := len(r.places)) > 1:
+            halves = r.between(0, m // 2), r.between(m // 2, m)
+            (low,), (high,) = (self._in_parts(half, *each) for half in halves)
+            return [[a + b for a, b in zip(low, high)]]
+        return [sums(r, plan)]
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:
         """The same of values at all places, in float64, a few runs of the first axis at a time."""
