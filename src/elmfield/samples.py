@@ -242,9 +242,6 @@ EXACT = {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("u", "") for bits i
 EXACT |= {"float16": "float16", "bool": "uint8"}
 """Dtypes that are kept as they are, though fits compute with wider ones."""
 
-STANDARDISED_MAX_SAMPLES = 1 << 20
-"""Samples that are standardised all at once: on a GPU each step of a batch costs its launch."""
-
 MIN_WHOLE_RANGE = 100
 """Whole numbers that range over fewer are filled in with fractions."""
 
@@ -320,11 +317,6 @@ class Samples:
         C = self.n_channels
         return namespace(e).hypot(e[..., :C], e[..., C:])
 
-    @cached_property
-    def standardised(self) -> Array | None:
-        """All samples about 0 and of order 1, if they are few; else None."""
-        return self.values if math.prod(self.raw.shape) <= STANDARDISED_MAX_SAMPLES else None
-
     @property
     def values(self) -> Array:
         """All samples about 0 and of order 1; computed at each call."""
@@ -374,13 +366,12 @@ class Samples:
 
     def on(self, grid: Grid) -> Array:
         """The samples on a grid of positions, all channels."""
-        ready, n = self.standardised, self.shape
-        y = self.raw if ready is None else ready
+        y, n = self.raw, self.shape
         some = [k for k, at in enumerate(grid) if len(at) != n[k] or (at != np.arange(n[k])).any()]
         some.sort(key=lambda k: len(grid[k]) / n[k])  # what leaves least first
         for k, index in zip(some, move_all([grid[k] for k in some], y) if some else ()):
             y = take(y, index, axis=k)
-        return self.standardise(y) if ready is None else y
+        return self.standardise(y)
 
     def every(self, step: int) -> Array:
         """Every `step`-th sample of the flattened array, (n, C)."""

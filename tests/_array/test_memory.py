@@ -65,7 +65,7 @@ def test_limits_nest_and_end(rng):
     assert capacity(like) == usual
 
 
-@pytest.mark.parametrize("wrong", [0, 1000, -5, True, float("nan")])
+@pytest.mark.parametrize("wrong", [0, 1000, -5, True, "1GB", float("nan")])
 def test_absurd_limits_are_refused(wrong):
     with (
         pytest.raises(ValueError, match="`memory_limit` must be a number of bytes"),
@@ -96,9 +96,3 @@ def test_running_out_of_memory_halves_the_batch_once():
 
     with pytest.raises(KeyError):
         broken()
-
-
-@pytest.mark.parametrize("limit", [1000, 0, "1GB", True])
-def test_a_limit_that_makes_no_sense_is_refused_when_it_is_said(limit):
-    with pytest.raises(ValueError, match="`memory_limit` must be a number of bytes"):
-        ef.memory_limit(limit)

@@ -19,17 +19,9 @@ from elmfield._array.typing import Array, DType, Namespace
 
 device = compat.device
 is_dask = compat.is_dask_array
-
-
-def is_numpy(x: object) -> bool:
-    """Whether `x` is one of NumPy's arrays or numbers."""
-    return isinstance(x, (np.ndarray, np.generic))
-
-
-def is_torch(x: object) -> bool:
-    """Whether `x` is a tensor; does not import torch to find out."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+is_numpy = compat.is_numpy_array
+is_torch = compat.is_torch_array
+"""Whether something is a tensor; torch is not imported to find out."""
 
 
 _NAMESPACES: dict[type, Namespace] = {}
@@ -323,13 +315,11 @@ def _digit(x: np.ndarray, bound: int) -> np.ndarray:
     return (x if bound <= 0x10000 else x & 0xFFFF).astype(np.uint16, copy=False)
 
 
-def count(key: Array, order: Array, bound: int) -> np.ndarray:
-    """How often each integer below `bound` occurs, on the host; `order` sorts the keys."""
-    if is_on_host(key):
-        return np.bincount(to_numpy(key), minlength=bound)
-    xp = namespace(key)
-    every = xp.arange(bound + 1, dtype=key.dtype, device=device(key))
-    return np.diff(to_numpy(xp.searchsorted(xp.take(key, order), every)))
+def count(key: Array, bound: int) -> np.ndarray:
+    """How often each integer below `bound` occurs, on the host."""
+    if is_torch(key):
+        return np.asarray(to_numpy(namespace(key).bincount(key, minlength=bound)))
+    return np.bincount(to_numpy(key), minlength=bound)
 
 
 def put(size: int, index: Array, values: Array) -> Array:

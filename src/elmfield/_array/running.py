@@ -14,7 +14,7 @@ takes about half a second, compiling all loops about ten more, once a machine.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial, wraps
 from importlib import import_module
@@ -40,7 +40,8 @@ MIN_LIMIT_BYTES = 1 << 16
 _limit: ContextVar[int | None] = ContextVar("memory_limit", default=None)
 
 
-def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
+@contextmanager
+def memory_limit(n_bytes: int | None) -> Iterator[None]:
     """Within ``with memory_limit(n_bytes):`` batches of intermediate results take about that much.
 
     Input, output and the factorised modes come on top. None restores the default: 128 MiB, or
@@ -55,12 +56,7 @@ def memory_limit(n_bytes: int | None) -> AbstractContextManager[None]:
     if n_bytes is not None and not (is_number(n_bytes) and n_bytes >= MIN_LIMIT_BYTES):
         least = f"at least {MIN_LIMIT_BYTES} (64 KiB)"
         raise wrong("memory_limit", f"be a number of bytes, {least}", n_bytes)
-    return _limited(None if n_bytes is None else int(n_bytes))
-
-
-@contextmanager
-def _limited(n_bytes: int | None) -> Iterator[None]:
-    token = _limit.set(n_bytes)
+    token = _limit.set(None if n_bytes is None else int(n_bytes))
     try:
         yield
     finally:

@@ -31,7 +31,7 @@ from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
 from elmfield.partition import Partition, rings_of, without_rings
-from elmfield.samples import WHOLE, InMemory, Samples, read, unmasked, warn_of_rounding
+from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth, with_levels
 from elmfield.settings.oriented import resolved
 
@@ -281,14 +281,10 @@ class Encoder:
             tell(N)  # nothing is left over; coefficients are made when first asked for, and kept
             own = SampleBoxes.of_fit(samples)
             return [replace(c, boxes=own, is_kept=True) for c in groups], left
-        boxes = groups[0].boxes
-        if samples.standardised is not None:
-            boxes = replace(boxes, source=InMemory(samples.standardised), is_raw=False)
         for c in groups:
             if c.beliefs is None:
                 every = np.arange(len(c.regions))
-                ready = replace(c, boxes=boxes)
-                values, left[c.regions] = ready.project(every, samples.present, tell)
+                values, left[c.regions] = c.project(every, samples.present, tell)
             else:  # regions pass through their samples, and choose an energy in between
                 values = c.precompute().computed
                 tell(len(c.regions))

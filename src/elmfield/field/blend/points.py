@@ -144,7 +144,7 @@ def local_values(
     n, N = region.shape[0], field.partition.n_regions
     which, row = field.group_of
     by_region = sort_order(region, N)
-    counts = count(region, by_region, N)
+    counts = count(region, N)
     own = xp.take(region, by_region)
     t = [offset(field, xp.take(c, by_region), own, k) for k, c in enumerate(x)]
     sorted_windows = [[xp.take(c, by_region) for c in axis] for axis in windows or ()]
