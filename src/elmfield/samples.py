@@ -4,7 +4,6 @@ Arrays of any library enter, with masks, or anything else that has a shape, a dt
 :class:`Samples` leave, with what is needed to put the caller's units back.
 """
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
