@@ -1,6 +1,7 @@
 """Modes of one axis: lines are free, and every mode goes on with its slope at the border."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -88,3 +89,11 @@ def test_a_layer_without_free_features_has_no_free_modes():
     # Lines are paid for: beyond the last sample one falls back.
     line = modes.basis.T @ np.arange(9.0)
     assert modes(np.array([4.5])) @ line < 8.5 - 0.1
+
+
+@pytest.mark.parametrize("free", [None, 0])
+def test_modes_go_to_other_processes(free):
+    modes = axis_modes(9, 3.0, free=free)
+    again = pickle.loads(pickle.dumps(modes))
+    t = np.linspace(-4, 4, 7)
+    assert np.array_equal(again(t), modes(t))

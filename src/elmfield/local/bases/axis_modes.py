@@ -5,10 +5,10 @@ float64.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -83,9 +83,8 @@ class AxisModes(LayerFunctions):
     smoothness : array, shape (r,)
         γ. That of a free mode is infinite; what stands here is the largest of the others, so that
         its products with rough modes of other axes rank among theirs.
-    functions : callable
-        Gives each mode as a sum of features, (width, r), and the layer that has them; called once,
-        when values between the samples are needed.
+    functions : pair of array, shape (width, r), and AxisLayer
+        Each mode as a sum of features, and the layer that has them.
     order : float
         The energy's.
     n_free : int
@@ -96,7 +95,7 @@ class AxisModes(LayerFunctions):
 
     basis: Floats
     smoothness: Floats
-    functions: Callable[[], tuple[Floats, AxisLayer]] = field(repr=False)
+    functions: tuple[Floats, AxisLayer] = field(repr=False)
     order: float = math.nan
     n_free: int = 0
     means: bool = False
@@ -111,19 +110,15 @@ class AxisModes(LayerFunctions):
         """Number of modes r."""
         return int(self.basis.shape[1])
 
-    @cached_property
-    def _made(self) -> tuple[Floats, AxisLayer]:
-        return self.functions()
-
     @property
     def mixing(self) -> Floats:
         """Each mode as a sum of features, (width, r)."""
-        return self._made[0]
+        return self.functions[0]
 
     @property
     def layer(self) -> AxisLayer:
         """The features a, and x."""
-        return self._made[1]
+        return self.functions[1]
 
 
 @memoised(64)
@@ -154,7 +149,10 @@ def axis_modes(
     own = _modes(n, order, make, free, means)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
-    return replace(own, functions=partial(_continued, own.basis, order, make, free, means))
+    T = continuation(n)
+    outer = _modes(len(T), order, make, free, means)
+    mixing = outer.mixing @ (outer.basis.T @ (T @ own.basis))
+    return replace(own, functions=(mixing, outer.layer))
 
 
 def _ring(n: int) -> Cosines:
@@ -177,16 +175,7 @@ def _ring_modes(n: int, order: float, means: bool) -> AxisModes:
     scale = np.where(A[0, own] < 0, -1, 1) / size[own]
     mixing = np.zeros((len(E), len(own)))
     mixing[own, np.arange(len(own))] = scale
-    return AxisModes(A[:, own] * scale, gamma[turn], lambda: (mixing, layer), order, means=means)
-
-
-def _continued(
-    basis: Floats, order: float, make: MakeLayer, free: int | None, means: bool
-) -> tuple[Floats, AxisLayer]:
-    """Functions of least energy through modes on the samples and their continuation."""
-    T = continuation(len(basis))
-    outer = _modes(len(T), order, make, free, means)
-    return outer.mixing @ (outer.basis.T @ (T @ basis)), outer.layer
+    return AxisModes(A[:, own] * scale, gamma[turn], (mixing, layer), order, means=means)
 
 
 def continuation(n: int) -> Floats:
@@ -204,16 +193,6 @@ def continuation(n: int) -> Floats:
     return np.vstack([*low, np.eye(n), *(row[::-1] for row in reversed(low))])
 
 
-def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool) -> AxisModes:
-    """Modes whose functions have the least energy, whatever that is beyond the samples."""
-    layer, A = _on_samples(n, make, means)
-    E = layer.prices(order)
-    if free is not None:
-        E[np.flatnonzero(E == 0)[free:]] = np.inf
-    halves = _halves(n, make, (E == 0).tobytes(), np.isinf(E).tobytes(), means)
-    return _factored(A, E, halves, layer, order, means)
-
-
 # What does not depend on the order is made once for axes that differ in nothing else.
 
 
@@ -224,11 +203,22 @@ def _on_samples(n: int, make: MakeLayer, means: bool) -> tuple[AxisLayer, Floats
     return layer, sample_features(layer, n, means)
 
 
-class _Halves(NamedTuple):
+@memoised(16)
+def _halves(
+    n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool
+) -> tuple[Floats, Floats, Floats, Integers, Floats]:
     """What is even and what is odd among n samples: rows of zeros fill up the smaller half.
+
+    No energy changes when an axis is reversed, so modes are even or odd: two problems of half the
+    size, whose eigenvalues are simple. That settles every mode but for its sign.
 
     Parameters
     ----------
+    free, absent : bytes of booleans
+        Features without a price, and those that are left out.
+
+    Returns
+    -------
     lines : array, shape (n, q)
         Orthonormal columns that span what the free features X are, each even or odd, in the order
         of their degrees.
@@ -241,20 +231,11 @@ class _Halves(NamedTuple):
     features : array, shape (2, h, p)
         These in terms of the rest.
     """
-
-    lines: Floats
-    onto: Floats
-    rest: Floats
-    own: Integers
-    features: Floats
-
-
-@memoised(16)
-def _halves(n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool) -> _Halves:
-    """Both halves of n samples, of which some features are `free` and some `absent`, booleans."""
     A, unpaid = _on_samples(n, make, means)[1], np.frombuffer(free, bool)
     lines, onto = _orthonormal(A[:, unpaid])
-    P = _parities(n)
+    P = np.zeros((2, n - n // 2, n))  # the middle one of an odd number of samples is even
+    for rows, part in zip(P, fold_parities(np.eye(n))):
+        rows[: part.shape[1]] = part.T
     V, size, _ = np.linalg.svd(P @ lines)
     q = size.shape[1]
     V[:, :, :q] *= size[:, None, :] < 0.5  # 1, but 0 for a line of the other parity
@@ -266,7 +247,7 @@ def _halves(n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool) ->
     features *= held[:, None, :]
     own = np.argsort(~held, axis=1, kind="stable")[:, : np.count_nonzero(held, axis=1).max()]
     features = features[[[0], [1]], :, own].mT
-    return _Halves(lines, onto, rest, paid[own], features)
+    return lines, onto, rest, paid[own], features
 
 
 def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
@@ -288,10 +269,8 @@ def _orthonormal(X: Floats) -> tuple[Floats, Floats]:
     return lines, onto
 
 
-def _factored(
-    A: Floats, E: Floats, halves: _Halves, layer: AxisLayer, order: float, means: bool
-) -> AxisModes:
-    """Modes of an axis; their functions are made when needed.
+def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool) -> AxisModes:
+    """Modes whose functions have the least energy, whatever that is beyond the samples.
 
     Notes
     -----
@@ -299,72 +278,48 @@ def _factored(
     function meets its samples to 2e-13. The eigenvalues of K, which span twelve decades, gave 1e-5.
     Where prices differ little these are as good, and take half as long.
     """
-    (n, q), eps = halves.lines.shape, np.finfo(float).eps
-    paid = E[halves.own]
-    B = halves.features / np.sqrt(paid)[:, None, :]
-    if paid.max(initial=0) < MILD_PRICE_RATIO * paid.min(initial=np.inf):
+    layer, A = _on_samples(n, make, means)
+    E = layer.prices(order)
+    if free is not None:
+        E[np.flatnonzero(E == 0)[free:]] = np.inf
+    unpaid = E == 0
+    lines, onto, rest, own, features = _halves(
+        n, make, unpaid.tobytes(), np.isinf(E).tobytes(), means
+    )
+    q, eps, roots = lines.shape[1], np.finfo(float).eps, np.sqrt(E[own])
+    B = features / roots[:, None, :]
+    if E[own].max(initial=0) < MILD_PRICE_RATIO * E[own].min(initial=np.inf):
         gammas, V = np.linalg.eigh(B @ B.mT)
         keep = gammas > n * eps * gammas[:, -1:]
     else:
         V, root, _ = np.linalg.svd(B, full_matrices=False)
         V = np.linalg.qr(V * B.any(axis=2, keepdims=True))[0]  # nothing of rows that are only zeros
         keep, gammas = root > n * eps * root[:, :1], root**2
-    gamma, U = gammas[keep], np.moveaxis(halves.rest.mT @ V, 1, 0)[:, keep]
+    gamma, U = gammas[keep], np.moveaxis(rest.mT @ V, 1, 0)[:, keep]
     turn = np.argsort(-gamma, kind="stable")  # from large to small
     sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
-    modes = np.empty((n, q + len(gamma)))
-    modes[:, :q], modes[:, q:] = halves.lines, (U * sign)[:, turn]
     level = np.full(q, gamma.max(initial=0) or 1.0)
-    functions = partial(_mixed, A, E, halves, V, keep, sign, turn, layer)
-    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q, means)
-
-
-def _mixed(
-    A: Floats,
-    E: Floats,
-    halves: _Halves,
-    V: Floats,
-    keep: Any,
-    sign: Floats,
-    turn: Integers,
-    layer: AxisLayer,
-) -> tuple[Floats, AxisLayer]:
-    """Each mode of :func:`_factored` as a sum of features, and the layer that has them."""
-    root_E = np.sqrt(E[halves.own])
     parts = []
     # The least weights come from a QR factorisation whose rows, features, and columns, modes, go
     # from large to small: each is exact to its own size, however many decades lie between them.
-    for own, root, B, W, kept in zip(halves.own, root_E, halves.features, V, keep):
+    for places, root, b, v, kept in zip(own, roots, features, V, keep):
         ahead = np.argsort(root, kind="stable")
-        ahead = ahead[B.any(axis=0)[ahead]]  # not a digit for the other parity
-        M = (W[:, kept].T @ B / root).T
+        ahead = ahead[b.any(axis=0)[ahead]]  # not a digit for the other parity
+        M = (v[:, kept].T @ b / root).T
         down = np.argsort(-np.linalg.norm(M, axis=0), kind="stable")
         Q, R = np.linalg.qr(M[np.ix_(ahead, down)])
         size = np.diag(R)
         part = np.zeros((len(E), len(down)))
         back = (Q / size) @ np.linalg.inv(R / size[:, None]).T
-        part[np.ix_(own[ahead], down)] = back / root[ahead, None]
+        part[np.ix_(places[ahead], down)] = back / root[ahead, None]
         parts.append(part)
-    others = (np.hstack(parts) * sign)[:, turn]
-    # What is free in the other functions on the samples is taken off them again.
-    free, L, onto = E == 0, halves.lines, halves.onto
-    others[free] = -onto @ (L.T @ (A @ others))
-    first = np.zeros((len(E), L.shape[1]))
-    first[free] = onto
-    return np.hstack([first, others]), layer
-
-
-def _parities(n: int) -> Floats:
-    """Orthonormal rows that span what is even, and what is odd, among n samples; (2, h, n).
-
-    No energy changes when an axis is reversed, so modes are even or odd: two problems of half the
-    size, whose eigenvalues are simple. That settles every mode but for its sign. The middle one of
-    an odd number of samples is even: the last row is zero of what is odd.
-    """
-    both = np.zeros((2, n - n // 2, n))
-    for rows, part in zip(both, fold_parities(np.eye(n))):
-        rows[: part.shape[1]] = part.T
-    return both
+    mixing = np.zeros((len(E), q + len(gamma)))
+    mixing[unpaid, :q], mixing[:, q:] = onto, (np.hstack(parts) * sign)[:, turn]
+    # What is free in these functions on the samples is taken off them again.
+    mixing[unpaid, q:] = -onto @ (lines.T @ (A @ mixing[:, q:]))
+    modes = np.hstack([lines, (U * sign)[:, turn]])
+    smoothness = np.concatenate([level, gamma[turn]])
+    return AxisModes(modes, smoothness, (mixing, layer), order, q, means)
 
 
 def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:
