@@ -1,19 +1,17 @@
 """The preset whose regions choose their energies, each smooth along another direction."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from elmfield._array.backend import namespace
 from elmfield._array.typing import Array
 from elmfield.domain import Spacing
 from elmfield.local import order as line_choice
 from elmfield.local.bases import WaveModel, wave_model
 from elmfield.local.bases.spline_modes import spline_order
 from elmfield.local.order import LEAST_SAMPLES, probe_grids
-from elmfield.partition import Partition
+from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import Grid, View
 from elmfield.settings.presets import USUAL_ORDER, Smooth, check_order
 from elmfield.settings.protocol import Noise, Settings, parse_noise
@@ -102,7 +100,9 @@ class Oriented:
         spectral = line_choice.orders_of(found, *SPECTRAL_ORDER, USUAL_ORDER)
         along = float(np.mean([spectral[k] for k in wide] or [USUAL_ORDER]))
         grid, box = self._some_boxes(view.shape)
-        order = line_choice.line_order(_as_boxes(view.on(grid), box), box, along, means)
+        tiles = Partition.regular([len(at) for at in grid], box)
+        Y = gather_boxes(view.on(grid), tiles, np.arange(tiles.n_regions), box)
+        order = line_choice.line_order(Y, box, along, means)
         rounded = round(round(order / ORDER_STEP) * ORDER_STEP, 9)
         return replace(self, order=rounded, chosen=True)
 
@@ -140,15 +140,6 @@ class Oriented:
     def model(self, box: tuple[int, ...], inside: Array | None, like: Array) -> WaveModel:
         """Products of waves, and the energies among which regions choose."""
         return wave_model(box, float(self.order), self.samples == "means")
-
-
-def _as_boxes(values: Array, box: tuple[int, ...]) -> Array:
-    """Samples (G, S, C) of boxes, from those on the grid that their samples span."""
-    xp, d = namespace(values), len(box)
-    pairs = [m for n, b in zip(values.shape, box) for m in (n // b, b)]
-    X = xp.reshape(values, (*pairs, values.shape[-1]))
-    X = xp.permute_dims(X, (*range(0, 2 * d, 2), *range(1, 2 * d, 2), 2 * d))
-    return xp.reshape(X, (-1, math.prod(box), values.shape[-1]))
 
 
 def resolved(asked: Settings, view: View, spacings: Sequence[Spacing | None]) -> Settings:
