@@ -38,15 +38,15 @@ MUTANTS = [
     Mutant(
         "window: another polynomial from 0 to 1",
         "partition/windows.py",
-        "ramp = [t * t * t * (10 - t * (15 - 6 * t))]",
-        "ramp = [t * t * (3 - 2 * t)]",
+        "return t * t * t * (10 - t * (15 - 6 * t))",
+        "return t * t * (3 - 2 * t)",
         "tests/partition/test_windows.py",
     ),
     Mutant(
         "window: its slope",
         "partition/windows.py",
-        "ramp.append(30 * slope * (t * (1 - t)) ** 2)",
-        "ramp.append(29 * slope * (t * (1 - t)) ** 2)",
+        "return 30 * s**2",
+        "return 29 * s**2",
         "tests/partition/test_windows.py",
     ),
     Mutant(

@@ -12,3 +12,4 @@ from elmfield.partition.cells import without_rings as without_rings
 from elmfield.partition.partition import Partition as Partition
 from elmfield.partition.windows import Blend as Blend
 from elmfield.partition.windows import blend as blend
+from elmfield.partition.windows import quintic as quintic

@@ -38,8 +38,8 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
 
     Notes
     -----
-    The ramp is the quintic ``t³ (10 - 15 t + 6 t²)``: its first two derivatives vanish at both
-    ends, so that values, gradients and Hessians of a field are continuous across borders.
+    The first two derivatives of the ramp, :func:`quintic`, vanish at both ends, so that values,
+    gradients and Hessians of a field are continuous across borders.
     """
     xp = namespace(x)
     edges = move(partition.borders(k), x, x.dtype)
@@ -73,15 +73,18 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
         first, last = spacing.to_steps(border - delta), spacing.to_steps(border + delta)
         slope = 1 / (last - first)
         t = xp.where(low | high, (spacing.to_steps(x) - first) * slope, nothing)
-    if partition.window is not None:
-        own, inner = partition.window, (t > 0) & (t < 1)
-        rising = [own(t, i) * slope**i for i in range(order + 1)]
-        return Blend(lower, upper, tuple(xp.where(inner, r, nothing) for r in rising))
-    ramp = [t * t * t * (10 - t * (15 - 6 * t))]
-    if order > 0:
-        ramp.append(30 * slope * (t * (1 - t)) ** 2)
-    if order > 1:
-        ramp.append(60 * slope**2 * t * (1 - t) * (1 - 2 * t))
-    if order > 2:  # which does not vanish at the ends
-        ramp.append(60 * slope**3 * (1 - 6 * t * (1 - t)) * xp.astype((t > 0) & (t < 1), t.dtype))
+    window = partition.window or quintic
+    ramp = [window(t, i) * slope**i for i in range(order + 1)]
+    if order > 2 or window is not quintic:  # what need not vanish at the ends
+        ramp = [xp.where(low | high, r, nothing) for r in ramp]
     return Blend(lower, upper, tuple(ramp))
+
+
+def quintic(t: Array, order: int) -> Array:
+    """``t³ (10 - 15 t + 6 t²)``, from 0 to 1 as t is, or its derivative of an order up to 3."""
+    if order == 0:
+        return t * t * t * (10 - t * (15 - 6 * t))
+    s = t * (1 - t)
+    if order == 1:
+        return 30 * s**2
+    return 60 * s * (1 - 2 * t) if order == 2 else 60 * (1 - 6 * s)

@@ -17,7 +17,7 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, Window, blend, rings_of
+from elmfield.partition import Partition, Window, blend, quintic, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -244,12 +244,9 @@ def _weights(
 ) -> tuple[Floats, Floats]:
     """The windows, and their slopes, at the nodes of the expansions that differ, (U, nodes)."""
     t = keys[:, 1:2] + (keys[:, 1:2] > 0) * s / (4 * per_unit * max(delta, 1e-300))
-    ramp = t * t * t * (10 - t * (15 - 6 * t))
-    slope = 30 * (t * (1 - t)) ** 2 / (2 * max(delta, 1e-300))
-    if window is not None:
-        inner = keys[:, 1:2] > 0
-        ramp = np.where(inner, window(t, 0), 0.0)
-        slope = np.where(inner, window(t, 1), 0.0) / (2 * max(delta, 1e-300))
+    inner, window = keys[:, 1:2] > 0, window or quintic
+    ramp = np.where(inner, window(t, 0), 0.0)
+    slope = np.where(inner, window(t, 1), 0.0) / (2 * max(delta, 1e-300))
     upper = keys[:, 2:] > 0
     return np.where(upper, ramp, 1 - ramp), np.where(upper, slope, -slope)
 
