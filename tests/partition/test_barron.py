@@ -131,7 +131,7 @@ def test_the_lower_bound_is_below(kind, normalisation, rng):
         "spike": np.eye(96)[[40]] * np.eye(96)[:, [40]],
     }[kind]
     mesh = ef.Partition.regular(y.shape, 12)
-    energy = Barron(y[None], None, mesh.edges, mesh.periodic, normalisation=normalisation)
+    energy = Barron(y[None], None, mesh, normalisation=normalisation)
     cells = energy.cells()
     for _ in range(20):
         a, b = (_random_region(rng, cells) for _ in range(2))

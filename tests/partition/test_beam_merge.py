@@ -20,7 +20,7 @@ QUICK = settings(max_examples=25, deadline=None)
 def start_of(values, cell, periodic=(), boxes=False, **energy):
     y, present = samples_of(values, None, None)
     mesh = ef.Partition.regular(values.shape, cell, periodic=periodic)
-    beta = Barron(y, present, mesh.edges, mesh.periodic, **energy)
+    beta = Barron(y, present, mesh, **energy)
     return Mesh(beta, boxes), mesh, (y, present)
 
 

@@ -40,7 +40,7 @@ def test_exactly_so_many_regions_as_asked_for(seed, kind):
 def test_the_search_finds_a_threshold_where_there_is_one(rng):
     values = np.cumsum(rng.standard_normal((48, 48)), axis=0)
     mesh = ef.Partition.regular(values.shape, 4)
-    start = Mesh(Barron(values[None], None, mesh.edges, mesh.periodic))
+    start = Mesh(Barron(values[None], None, mesh))
     for tau in (3.0, 10.0, 30.0):
         there = merge(start, tau)
         found = search(start, there.n_regions)

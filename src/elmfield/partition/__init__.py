@@ -10,6 +10,5 @@ from elmfield.partition.cells import sample_index as sample_index
 from elmfield.partition.cells import whole_rows as whole_rows
 from elmfield.partition.cells import without_rings as without_rings
 from elmfield.partition.partition import Partition as Partition
-from elmfield.partition.windows import Blend as Blend
 from elmfield.partition.windows import blend as blend
 from elmfield.partition.windows import quintic as quintic

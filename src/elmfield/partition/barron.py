@@ -10,7 +10,6 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import pairwise
 from operator import or_
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,8 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.checks import axis_of, choice, wrong
 from elmfield._array.running import n_processors
 from elmfield._array.typing import Array, Bools, Floats, Integers
+from elmfield.partition.partition import Partition
 from elmfield.samples import prepare, unmasked
-
-if TYPE_CHECKING:  # a partition is made with what is here
-    from elmfield.partition.partition import Partition
 
 NORMALISATIONS = {"forward": 1.0, "ortho": 0.5, "backward": 0.0}
 """Powers of a box's samples that sums over its transform are divided by."""
@@ -42,7 +39,7 @@ def barron_norm(
     values: Array,
     *,
     mask: Array | None = None,
-    partition: "Partition | None" = None,
+    partition: Partition | None = None,
     channel_axis: int | None = None,
     normalisation: str = "forward",
     outside: str = "zero",
@@ -92,13 +89,10 @@ def barron_norm(
     shape = y.shape[1:]
     if partition is not None and getattr(partition, "shape", None) != shape:
         raise wrong("partition", f"be a Partition made for this array, shape {shape}", partition)
-    edges, wraps = tuple(np.asarray([0, n]) for n in shape), (False,) * len(shape)
-    if partition is not None:
-        edges, wraps = partition.edges, partition.periodic
-    beta = Barron(y, present, edges, wraps, normalisation=normalisation, outside=outside)
-    if partition is None:
-        return float(beta(beta.cells())[0])
-    return beta(unite(beta.cells(), partition.labels))
+    part = partition or Partition.regular(shape, shape)
+    beta = Barron(y, present, part, normalisation=normalisation, outside=outside)
+    found = beta(unite(beta.cells(), part.labels))
+    return float(found[0]) if partition is None else found
 
 
 def samples_of(
@@ -209,10 +203,8 @@ class Barron:
         Samples, 0 where missing.
     present : array of bool, same shape, or None
         Where samples count; None if all do.
-    edges : tuple of integer arrays
-        Where cells begin and end on each axis, as in `Partition`.
-    periodic : tuple of bool
-        Whether each axis wraps around.
+    partition : Partition
+        The cells; its labels play no part.
     normalisation, outside : str
         See :func:`barron_norm`.
     energy : callable, optional
@@ -221,8 +213,7 @@ class Barron:
 
     y: Floats
     present: Bools | None
-    edges: tuple[Integers, ...]
-    periodic: tuple[bool, ...]
+    partition: Partition
     _: KW_ONLY
     normalisation: str = "forward"
     outside: str = "zero"
@@ -231,7 +222,7 @@ class Barron:
     def __post_init__(self) -> None:
         choice("normalisation", self.normalisation, tuple(NORMALISATIONS))
         choice("outside", self.outside, ("zero", "mean"))
-        self.n_cells = tuple(len(e) - 1 for e in self.edges)
+        self.n_cells = self.partition.n_cells
         self.amplitude = float(np.abs(self.y).max())
 
     def cells(self) -> list[Region]:
@@ -240,8 +231,8 @@ class Barron:
         keys = rng.integers(0, 1 << 63, size=(math.prod(self.n_cells), 2)).tolist()
         some = None if self.present is None else np.any(self.present, axis=0)
         peaks = self._greatest(np.abs(self.y).max(axis=0))
-        steps = zip(*(self._greatest(self._steps(k)) for k in range(len(self.edges))))
-        sides = [[slice(int(a), int(b)) for a, b in pairwise(e)] for e in self.edges]
+        steps = zip(*(self._greatest(self._steps(k)) for k in range(len(self.n_cells))))
+        sides = [[slice(int(a), int(b)) for a, b in pairwise(e)] for e in self.partition.edges]
         runs = [[(1 << s.stop) - (1 << s.start) for s in side] for side in sides]  # shared
         regions = []
         for i, (at, peak, step) in enumerate(zip(np.ndindex(self.n_cells), peaks, steps)):
@@ -261,7 +252,7 @@ class Barron:
 
     def _greatest(self, sizes: Floats) -> list[float]:
         """The greatest of the samples' sizes, (n_1, ..., n_d), in each cell."""
-        for k, e in enumerate(self.edges):
+        for k, e in enumerate(self.partition.edges):
             sizes = np.maximum.reduceat(sizes, e[:-1], axis=k)
         found: list[float] = sizes.reshape(-1).tolist()
         return found
@@ -272,12 +263,12 @@ class Barron:
         if self.present is not None:
             steps[np.diff(self.present, axis=1 + k, append=False)] = 0
         total = steps.sum(axis=0)
-        np.moveaxis(total, k, 0)[self.edges[k][1:] - 1] = 0
+        np.moveaxis(total, k, 0)[self.partition.edges[k][1:] - 1] = 0
         return np.asarray(total)
 
     def box_of(self, bits: Iterable[int]) -> tuple[Sizes, Sizes]:
         """First sample and number of samples, on each axis, of the box around positions."""
-        low, size = zip(*spans(bits, self.y.shape[1:], self.periodic))
+        low, size = zip(*spans(bits, self.y.shape[1:], self.partition.periodic))
         return low, size
 
     def bound(self, a: Region, b: Region) -> float:
@@ -348,7 +339,7 @@ class Barron:
     def _cell_of(self) -> NDArray[np.int32]:
         """The cell of every sample."""
         numbers = np.arange(math.prod(self.n_cells), dtype=np.int32).reshape(self.n_cells)
-        for k, e in enumerate(self.edges):
+        for k, e in enumerate(self.partition.edges):
             numbers = np.repeat(numbers, np.diff(e), axis=k)
         return numbers
 

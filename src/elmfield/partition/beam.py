@@ -100,7 +100,7 @@ class Mesh:
         self.cells = beta.cells()
         self.neighbours: dict[int, set[int]] = {c.key: set() for c in self.cells}
         numbers = np.arange(len(self.cells)).reshape(beta.n_cells)
-        for i, j in touching(numbers, beta.periodic).tolist():
+        for i, j in touching(numbers, beta.partition.periodic).tolist():
             a, b = self.cells[i].key, self.cells[j].key
             self.neighbours[a].add(b)
             self.neighbours[b].add(a)
@@ -357,7 +357,9 @@ class _BoxMerger:
 
     def _candidates(self) -> set[frozenset[int]]:
         """Sets of boxes that make one box, around every two neighbours."""
-        pairs = {(i, j) for i, j in touching(self.labels, self.mesh.beta.periodic).tolist()}
+        pairs = {
+            (i, j) for i, j in touching(self.labels, self.mesh.beta.partition.periodic).tolist()
+        }
         there = set(self.regions)
         kept = {p: m for p, m in self._closures.items() if p in pairs and m <= there}
         self._closures = kept | {p: self._close(p) for p in pairs - set(kept)}
@@ -369,7 +371,7 @@ class _BoxMerger:
         while True:
             grids = zip(*(self.regions[i].grid for i in members))
             shape, around = self.labels.shape, (reduce(or_, bits) for bits in grids)
-            sides = spans(around, shape, self.mesh.beta.periodic)
+            sides = spans(around, shape, self.mesh.beta.partition.periodic)
             at = [(a + np.arange(length)) % n for (a, length), n in zip(sides, shape)]
             found = frozenset(np.unique(self.labels[np.ix_(*at)]).tolist())
             if found == members:
@@ -389,7 +391,7 @@ class _BoxMerger:
 
     def _halve(self, box: Region) -> list[Region]:
         """A box of cells cut across its longest axis."""
-        sides = spans(box.grid, self.labels.shape, self.mesh.beta.periodic)
+        sides = spans(box.grid, self.labels.shape, self.mesh.beta.partition.periodic)
         k, cells = int(np.argmax([length for _, length in sides])), np.sort(box.cells)
         first, length = sides[k]
         at = np.unravel_index(cells, self.labels.shape)[k]

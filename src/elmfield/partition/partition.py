@@ -257,7 +257,7 @@ class Partition:
             hint = "Use smaller cells for more regions."
             raise wrong("regions", f"lie between 1 and {number}", regions, hint=hint)
         beta = Barron(
-            y, present, mesh.edges, mesh.periodic, normalisation=normalisation, outside=outside,
+            y, present, mesh, normalisation=normalisation, outside=outside,
             energy=None if energy is None else checked(energy),
         )  # fmt: skip
         labels, tau, energies = merge_cells(beta, threshold, regions, boxes=shapes == "boxes")

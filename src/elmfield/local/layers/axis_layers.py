@@ -86,11 +86,8 @@ class Pieces:
         p = self.coefficients.shape[1]
         P = np.empty((p, *s.shape), s.dtype)
         P[0] = 1
-        m, power = 1, s
-        while m < p:  # s^(m + k) = s^m s^k: a few long products
-            more = min(m, p - m)
-            np.multiply(P[:more], power, out=P[m : m + more])
-            m, power = 2 * m, power * power
+        for k in range(1, p):
+            np.multiply(P[k - 1], s, out=P[k])
         for _ in range(order):
             for k in range(p - 1, 0, -1):
                 np.multiply(P[k - 1], 2 * self.per_unit * k, out=P[k])
