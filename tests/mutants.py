@@ -60,15 +60,15 @@ MUTANTS = [
     Mutant(
         "least squares: singular values multiplied",
         "local/bases/dense_modes.py",
-        "mixing = Vt[:rank, :].T / s[:rank] * sign",
-        "mixing = Vt[:rank, :].T * s[:rank] * sign",
+        "Vt[:rank, :].T / s[:rank] * sign",
+        "Vt[:rank, :].T * s[:rank] * sign",
         "tests/local/bases/test_bases.py",
         "rank_deficient or wide_layer",
     ),
     Mutant(
         "least squares: the rank is cut early",
         "local/bases/dense_modes.py",
-        "rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))",
+        "rank = int(xp.sum(xp.astype(s > least * s[0], xp.int64)))",
         "rank = int(xp.sum(xp.astype(s > 1e-2 * s[0], xp.int64)))",
         "tests/fit/test_beam_fit.py",
         "smaller_than_the_network",

@@ -194,7 +194,7 @@ class TestEveryBasis:
         assert basis.basis is basis
         assert basis.box == (6, 5)
         assert basis.n_samples == (30 if basis.inside is None else np.count_nonzero(basis.inside))
-        assert 1 <= basis.rank <= basis.n_modes <= max(basis.n_samples, basis.n_modes)
+        assert 1 <= basis.n_modes <= max(basis.n_samples, basis.n_modes)
         assert basis.radius.shape == (2,)
         assert sorted(basis.ranking) == list(range(basis.n_modes))
 

@@ -384,7 +384,7 @@ def add_runs(x: Array, starts: np.ndarray, axis: int) -> Array:
 
 
 def solve_triangular(R: Array, B: Array) -> Array:
-    """``R⁻¹ B`` for upper-triangular R, shapes (m, m) and (..., m, C)."""
+    """``R⁻¹ B`` for upper-triangular R, shapes (..., m, m) and (..., m, C)."""
     if is_torch(R):
         return namespace(R, B).linalg.solve_triangular(R, B, upper=True)
     import scipy.linalg  # 0.1 s, and only dense layers need it

@@ -323,7 +323,9 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
         "regions": model.partition.n_regions,
         "footprints": len(model.blended.groups),
         "overlap": model.partition.overlap,
-        "rank of a region": tuple(sorted({g.model.rank for g in model.blended.groups})),
+        "rank of a region": tuple(
+            sorted({getattr(g.model, "rank", g.model.n_modes) for g in model.blended.groups})
+        ),
         "coefficients": model.n_coefficients,
         "index, in coefficients": model.index_cost,
         "coefficients per sample": (model.n_coefficients + model.index_cost) / max(n_samples, 1),

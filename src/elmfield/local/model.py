@@ -26,10 +26,6 @@ class LocalModel(Protocol):
         """Coefficients r per region and channel."""
 
     @property
-    def rank(self) -> int:
-        """How many of them are independent."""
-
-    @property
     def basis(self) -> "Basis | None":
         """The model itself where its coefficients are coordinates of a box's samples; else None."""
 

@@ -46,7 +46,7 @@ def test_product_modes_are_the_separable_solution(xp, rng):
     close(values @ host(c)[0, :, 0], oracles.product_model(y, order, u), 10 * EPS * condition)
     # Parseval, all modes kept.
     close(np.sum(host(c) ** 2), np.sum(y**2), 1e-12)
-    assert len(modes.smoothness) == modes.n_modes == modes.rank == y.size
+    assert len(modes.smoothness) == modes.n_modes == y.size
 
 
 def _features(modes) -> np.ndarray:
@@ -91,11 +91,11 @@ def test_a_rank_deficient_layer_is_fitted_and_reported(xp, rng):
     network = ef.Dense(200, 0, activation="relu")
     line = ef.Dense(8, 0, activation="relu", seed=1)
     modes = plain_modes(network, (3, 3), y)
-    assert modes.rank == 9
+    assert modes.n_modes == 9
     with pytest.warns(ef.RankWarning, match=r"only \d+ of 8 hidden neurons are independent on the"):
         few = plain_modes(line, (40,), y)
-    assert few.rank < 8
-    close(host(few.columns).T @ host(few.columns), np.eye(few.rank), 1e-12)
+    assert few.n_modes < 8
+    close(host(few.columns).T @ host(few.columns), np.eye(few.n_modes), 1e-12)
 
 
 def test_a_wide_layer_reproduces_its_samples_with_the_least_weights(rng):
@@ -124,7 +124,7 @@ def test_smooth_dense_modes_are_orthonormal_on_every_library(xp, rng):
     like = xp.asarray(np.zeros(1))
     modes = smooth_dense_modes(ef.Dense(60, 4, activation="sin"), (5, 4), 1.5, like)
     U = host(modes.columns)
-    close(U.T @ U, np.eye(modes.rank), 1e-12)
+    close(U.T @ U, np.eye(modes.n_modes), 1e-12)
     # On the samples, features times mixing is the basis again.
     close(_features(modes) @ host(modes.mixing), U, 1e-6)
 

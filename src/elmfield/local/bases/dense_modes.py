@@ -25,6 +25,7 @@ from elmfield.local.bases.dense_weights import (
     OnDense,
     box_positions,
     half_widths,
+    least_norm,
     on_columns,
 )
 from elmfield.local.bases.polyharmonic import monomials
@@ -140,10 +141,20 @@ def _least_squares(H: Array) -> dict[str, Array]:
             U *= sign
             R *= sign[:, None]
             return {"columns": U, "mixing": R}
+    columns, mixing = _independent(H)
+    return {"columns": columns, "mixing": mixing}
+
+
+def _independent(H: Array, least: float = 1e-10) -> tuple[Array, Array]:
+    """U, orthonormal, and M with ``H M = U``, of singular values above `least` of the largest.
+
+    The first entry of each column is positive.
+    """
+    xp = namespace(H)
     U, s, Vt = xp.linalg.svd(H, full_matrices=False)
-    rank = int(xp.sum(xp.astype(s > 1e-10 * s[0], xp.int64)))
+    rank = int(xp.sum(xp.astype(s > least * s[0], xp.int64)))
     sign = _signs(U[:, :rank])
-    return {"columns": U[:, :rank] * sign, "mixing": Vt[:rank, :].T / s[:rank] * sign}
+    return U[:, :rank] * sign, Vt[:rank, :].T / s[:rank] * sign
 
 
 def _signs(U: Array) -> Array:
@@ -193,17 +204,12 @@ def _least_energy(
     weight = 1 / xp.sqrt(s**2 + (1e-7 * s[0]) ** 2)
     root = (H @ Vt.T) * weight  # (S, m): H E^(-1/2)
     X = monomials(box_positions(box, like) / scale, 1)
-    lines, size, turn = xp.linalg.svd(X, full_matrices=False)
-    q = int(xp.sum(xp.astype(size > 1e-10 * size[0], xp.int64)))  # an axis of one sample has none
-    sign = _signs(lines[:, :q])
-    lines, onto = lines[:, :q] * sign, turn[:q, :].T / size[:q] * sign  # X onto = lines
-    U, g, Wt = xp.linalg.svd(root - lines @ (lines.T @ root), full_matrices=False)
-    rank = int(xp.sum(xp.astype(g > 1e-7 * g[0], xp.int64)))
-    sign = _signs(U[:, :rank])
-    U, mixing = U[:, :rank] * sign, (Vt.T * weight) @ (Wt[:rank, :].T / g[:rank]) * sign
+    lines, onto = _independent(X)  # an axis of one sample has none
+    U, mixing = _independent(root - lines @ (lines.T @ root), 1e-7)
+    mixing = (Vt.T * weight) @ mixing
     # The plane that these functions hold on the samples is taken off them again.
     off = -onto @ (lines.T @ (H @ mixing))
-    none = xp.zeros((network.width, q), dtype=xp.float64, device=device(H))
+    none = xp.zeros((network.width, lines.shape[1]), dtype=xp.float64, device=device(H))
     of_planes, of_others = xp.concat([none, onto], axis=0), xp.concat([mixing, off], axis=0)
     return {
         "columns": xp.concat([lines, U], axis=1),
@@ -313,7 +319,4 @@ class ShapedModes(OnDense):
         c, size = xp.astype(c, R.dtype), xp.abs(xp.linalg.diagonal(R))
         if float(xp.min(size)) > LEAST_SHARE * float(xp.max(size)):
             return on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
-        U, s, Vt = xp.linalg.svd(R, full_matrices=False)
-        rank = int(xp.sum(xp.astype(s > LEAST_SHARE * s[0], xp.int64)))
-        left, right = U[:, :rank].T, Vt[:rank, :].T
-        return on_columns(lambda flat: right @ ((left @ flat) / s[:rank, None]), c), rank
+        return least_norm(R, c, LEAST_SHARE)

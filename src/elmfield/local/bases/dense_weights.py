@@ -69,11 +69,6 @@ class OnDense:
         return self.network.width
 
     @property
-    def rank(self) -> int:
-        """All coefficients are independent."""
-        return self.n_modes
-
-    @property
     def basis(self) -> Any:
         """Itself: coefficients are coordinates of the samples."""
         return self
@@ -234,7 +229,13 @@ class DenseWeights(OnDense):
                 H = xp.concat([H, xp.broadcast_to(eye, (G, n, n))], axis=1)
                 y = xp.concat([y, zeros(n)], axis=1)
             alpha = self._by_qr(H, y) if self.solver == "qr" and H.shape[1] >= n else None
-            alpha = self._by_singular_values(H, y, min(S, n)) if alpha is None else alpha
+            if alpha is None:
+                usual = float(xp.finfo(H.dtype).eps) * max(
+                    H.shape[1:]
+                )  # as numpy.linalg.lstsq has it
+                alpha, rank = least_norm(H, y, LEAST_SHARE if self.solver == "qr" else usual)
+                if rank < min(S, n):
+                    self.warn_of_rank(rank, n, "the samples")
         return alpha if n == self.n_modes else xp.concat([alpha, zeros(self.n_modes - n)], axis=1)
 
     def _by_qr(self, H: Array, y: Array) -> Array | None:
@@ -249,21 +250,7 @@ class DenseWeights(OnDense):
         size = xp.abs(xp.linalg.diagonal(R))
         if not bool(xp.all(xp.min(size, axis=-1) > LEAST_SHARE * xp.max(size, axis=-1))):
             return None
-        if is_numpy(H):
-            return np.stack([backend.solve_triangular(r, b) for r, b in zip(R, c)])
         return backend.solve_triangular(R, c)
-
-    def _by_singular_values(self, H: Array, y: Array, full: int) -> Array:
-        """The solution of least norm; warns where fewer than `full` neurons are independent."""
-        xp, (_, S, n) = namespace(H), H.shape
-        U, s, Vt = xp.linalg.svd(H, full_matrices=False)
-        usual = float(xp.finfo(H.dtype).eps) * max(S, n)  # as `numpy.linalg.lstsq` has it
-        kept = s > (LEAST_SHARE if self.solver == "qr" else usual) * s[:, :1]
-        rank = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=1)).min())
-        if rank < full:
-            self.warn_of_rank(rank, n, "the samples")
-        inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
-        return xp.matrix_transpose(Vt) @ (inverse[..., None] * (xp.matrix_transpose(U) @ y))
 
     def _normal(self, H: Array, y: Array) -> Array:
         """``(HᵀH + ridge)⁻¹ Hᵀ y``."""
@@ -278,6 +265,19 @@ class DenseWeights(OnDense):
                 f"the normal equations of a region cannot be solved ({error}). Use solver='qr', a "
                 "`ridge`, or fewer neurons."
             ) from error
+
+
+def least_norm(H: Array, y: Array, least: float) -> tuple[Array, int]:
+    """``argmin |H α - y|``, (..., n, k), of least norm, for H, (..., S, n); the least rank of an H.
+
+    Singular values below `least` of the largest are taken for 0.
+    """
+    xp = namespace(H)
+    U, s, Vt = xp.linalg.svd(H, full_matrices=False)
+    kept = s > least * s[..., :1]
+    rank = int(to_numpy(xp.sum(xp.astype(kept, xp.int64), axis=-1)).min())
+    inverse = xp.where(kept, 1 / xp.where(kept, s, xp.ones_like(s)), xp.zeros_like(s))
+    return xp.matrix_transpose(Vt) @ (inverse[..., None] * (xp.matrix_transpose(U) @ y)), rank
 
 
 def on_columns(function: Callable[[Array], Array], c: Array) -> Array:

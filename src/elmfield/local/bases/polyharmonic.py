@@ -56,8 +56,6 @@ class Polyharmonic:
         """Polynomials, and places."""
         return n_monomials(self.n_axes, self.degree) + self.n_nodes
 
-    rank = n_modes
-
     @property
     def radius(self) -> Floats:
         """Scattered regions bring their own radii; in their unit this one is 1."""

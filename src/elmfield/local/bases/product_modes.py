@@ -40,8 +40,6 @@ class ProductModel(Generic[Functions]):
         """Coefficients r per region and channel."""
         return math.prod(self.shape)
 
-    rank = n_modes
-
     @property
     def box(self) -> tuple[int, ...]:
         """Samples of the box on each axis."""
