@@ -334,7 +334,6 @@ class _BoxMerger:
         self.mesh, self.labels = mesh, mesh.labels(run.pairs)
         self.regions = dict(enumerate(unite(mesh.cells, self.labels)))
         self.next = len(self.regions)
-        self._closures: dict[tuple[int, int], frozenset[int]] = {}
 
     def _energy(self, region: Region) -> float:
         self.mesh.measure([region])
@@ -342,7 +341,8 @@ class _BoxMerger:
 
     def best(self, excess: int) -> frozenset[int]:
         """Boxes that make one box of little energy, if possible at most `excess` and one."""
-        every = self._candidates()
+        pairs = touching(self.labels, self.mesh.beta.partition.periodic).tolist()
+        every = {self._close(pair) for pair in pairs}  # around every two neighbours
         fitting = [m for m in every if len(m) - 1 <= excess]
 
         def size(members: frozenset[int]) -> tuple[int, list[int]]:
@@ -355,17 +355,7 @@ class _BoxMerger:
         # Energies grow with the area, and large boxes take long to transform.
         return min(sorted(fitting or every, key=size)[:CANDIDATES], key=energy)
 
-    def _candidates(self) -> set[frozenset[int]]:
-        """Sets of boxes that make one box, around every two neighbours."""
-        pairs = {
-            (i, j) for i, j in touching(self.labels, self.mesh.beta.partition.periodic).tolist()
-        }
-        there = set(self.regions)
-        kept = {p: m for p, m in self._closures.items() if p in pairs and m <= there}
-        self._closures = kept | {p: self._close(p) for p in pairs - set(kept)}
-        return set(self._closures.values())
-
-    def _close(self, pair: tuple[int, int]) -> frozenset[int]:
+    def _close(self, pair: Iterable[int]) -> frozenset[int]:
         """The regions inside the smallest box around two that cuts none."""
         members = frozenset(pair)
         while True:
