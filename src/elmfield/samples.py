@@ -427,9 +427,7 @@ def read(
 
 def dtype_name(values: Array) -> str:
     """The dtype of an array, whichever library's, without its byte order."""
-    if is_numpy(values):
-        return str(values.dtype.newbyteorder("=").name)
-    return str(values.dtype).rsplit(".", 1)[-1]
+    return str(getattr(values.dtype, "name", values.dtype)).rsplit(".", 1)[-1]
 
 
 def channels_last(values: Array, channel_axis: int | None) -> Array:

@@ -91,11 +91,6 @@ class Cache:
         self._kept.keep(key, found, self.max_bytes, _n_bytes)
         return found
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes kept in memory."""
-        return sum(map(_n_bytes, self._kept.values()))
-
     def clear(self) -> None:
         """Forget everything in memory; files stay."""
         self._kept.clear()

@@ -14,8 +14,8 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from elmfield._array.running import runs
-from elmfield._array.typing import Array, Floats
-from elmfield.local.layers import Cosines, sample_features
+from elmfield._array.typing import Floats
+from elmfield.local.layers import Cosines
 
 EPSILON = 1e-2
 """ε of a family's price: waves longer than about 60 samples, many boxes, are nearly free."""
@@ -242,12 +242,6 @@ def combine_members(
         total = of_exponentials(total, 1 + k)
     whole = np.concatenate([total[:, :0:-1].conj(), total], axis=1)
     return np.ascontiguousarray(of_exponentials(whole, 1).real).reshape(J, -1, S)
-
-
-def features(waves: Sequence[Cosines], box: Sequence[int], means: bool = False) -> Floats:
-    """H, (S, m): the product layer on the samples of a box, or its means over their cells."""
-    own: list[Array] = [sample_features(w, n, means) for w, n in zip(waves, box)]
-    return np.asarray(reduce(np.kron, own), np.float64)
 
 
 def is_odd(waves: Sequence[Cosines]) -> np.ndarray:

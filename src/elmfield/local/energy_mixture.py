@@ -7,7 +7,7 @@ the data's dtype.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from elmfield._array.running import small_products
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local import energies
 from elmfield.local.energies import Family, affine, complement, kernels_of, waves_of
-from elmfield.local.layers import Cosines
+from elmfield.local.layers import Cosines, sample_features
 
 TEMPERATURE = 3.0
 """Evidence is divided by this before weights are made: neighbouring samples are not independent,
@@ -132,11 +132,6 @@ class Beliefs:
         D = F + energies.affine_at(box, points) @ self.rest
         return np.asarray(D - D[0])
 
-    @property
-    def principal(self) -> Floats:
-        """``q = p principal``, (K, 1 + R): ones for the isotropic member, then differences."""
-        return np.column_stack([np.ones(len(self.differences)), self.differences])
-
     @cached_property
     def places(self) -> Integers:
         """Where each feature of the layer is found among the even and odd ones."""
@@ -154,8 +149,9 @@ class Beliefs:
         return CACHE.get(name, like, moved)
 
     def _weighing(self, like: Array) -> Arrays:
-        """What weighs members."""
-        found = {"determinants": self.determinants, "principal": self.principal}
+        """What weighs members; principal: ones for the isotropic member, then differences."""
+        principal = np.column_stack([np.ones(len(self.differences)), self.differences])
+        found = {"determinants": self.determinants, "principal": principal}
         found |= {"affine": affine(self.box), **dict(zip(PARITIES, self.whitening))}
         return self._kept("beliefs", like, lambda: found)
 
@@ -174,7 +170,8 @@ class Beliefs:
         M[:, energies.affine_places(waves)] += (
             np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
         )
-        H = energies.features(waves, box, self.means)
+        on_axes: list[Floats] = [sample_features(w, n, self.means) for w, n in zip(waves, box)]
+        H = np.asarray(reduce(np.kron, on_axes))
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
         odd = energies.is_odd(waves)

@@ -290,10 +290,8 @@ class Cosines:
         flat, smooth = xp.reshape(u, (-1,)), self._used(mixing)
         cosines, sines = _waves(2 * np.pi * self.fundamental * flat, len(omega))
         lines = [row[None, :] for row in self._polynomials(flat, len(smooth), order)]
-        if lines:  # the first takes the place of sin 0θ, which is 0
-            sines, S[0] = xp.concat([lines[0], sines[1:, :]], axis=0), smooth[0]
-        rows = xp.concat([cosines, sines, *lines[1:]], axis=0)
-        found = move(np.vstack([C, S, smooth[1:]]).T, u, u.dtype) @ rows  # (r, n)
+        rows = xp.concat([cosines, sines, *lines], axis=0)
+        found = move(np.vstack([C, S, smooth]).T, u, u.dtype) @ rows  # (r, n)
         return xp.reshape(found.T, (*u.shape, -1))
 
     def _used(self, mixing: Floats) -> Floats:
