@@ -129,8 +129,7 @@ class Spacing:
     def knots(self) -> Floats:
         """Positions of all knots from sample -1 to sample n."""
         m = self.per_sample
-        found: Floats = self._knot(np.arange(-m, m * len(self.positions) + 1))
-        return found
+        return np.asarray(self._knot(np.arange(-m, m * len(self.positions) + 1)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -170,7 +170,7 @@ class Beliefs:
         M[:, energies.affine_places(waves)] += (
             np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
         )
-        on_axes: list[Floats] = [sample_features(w, n, self.means) for w, n in zip(waves, box)]
+        on_axes: list[Array] = [sample_features(w, n, self.means) for w, n in zip(waves, box)]
         H = np.asarray(reduce(np.kron, on_axes))
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])

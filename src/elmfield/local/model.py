@@ -5,13 +5,10 @@ Whatever has the members of :class:`LocalModel` can be blended into a field; wha
 for the class.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.layers import Pieces
-
-if TYPE_CHECKING:  # which says which functions it has
-    from elmfield.local.bases.axis_modes import AxisModes
 
 
 class LocalModel(Protocol):
@@ -99,10 +96,6 @@ class Basis(LocalModel, Protocol):
     @property
     def n_samples(self) -> int:
         """Samples S that count."""
-
-    @property
-    def axes(self) -> "tuple[AxisModes, ...] | None":
-        """The functions of each axis where modes are products of them; else None."""
 
     @property
     def ranking(self) -> Integers:

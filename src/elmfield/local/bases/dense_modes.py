@@ -88,13 +88,11 @@ class DenseModes(OnDense):
 
     def weights(self, c: Array) -> Array:
         """The paper's output weights α, (G, m, C); those of a free plane, 1 + d, come last."""
-        xp = namespace(self.mixing)
-        c = c if namespace(c) is xp else move(c, self.mixing)
         M = self.mixing
-        solve = (
-            (lambda flat: backend.solve_triangular(M, flat)) if self.triangular else M.__matmul__
-        )
-        return on_columns(solve, xp.astype(c, M.dtype))
+        c = move(c, M, M.dtype)
+        if self.triangular:
+            return on_columns(lambda flat: backend.solve_triangular(M, flat), c)
+        return on_columns(lambda flat: M @ flat, c)
 
     expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
 

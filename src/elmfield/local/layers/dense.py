@@ -140,23 +140,18 @@ class Dense:
         own = self.activation
         act: Activation = ACTIVATIONS[own] if isinstance(own, str) else own
 
-        if self.frequencies:
-            phase = 2 * xp.pi * (t @ B)
-            c, s = xp.cos(phase), xp.sin(phase)
+        phase = 2 * xp.pi * (t @ B)
+        c, s = xp.cos(phase), xp.sin(phase)
 
-            def gamma(*axes: int) -> Array:  # derivatives of the encoding along the given axes
-                factor = xp.ones((), dtype=t.dtype, device=device(t))
-                for k in axes:
-                    factor = factor * (2 * xp.pi * (B[k, :] if B.ndim == 2 else B[:, k, None, :]))
-                parts = ((c, s), (-s, c), (-c, -s))[len(axes)]
-                return xp.concat([p * factor for p in parts], axis=-1)
-        else:
-
-            def gamma(*axes: int) -> Array:
-                if not axes:
-                    return t
-                unit = xp.eye(d, dtype=t.dtype, device=device(t))[axes[0], :]
-                return xp.zeros_like(t) + (unit if len(axes) == 1 else 0)
+        def gamma(*axes: int) -> Array:  # the encoding, differentiated along the given axes
+            if not self.frequencies:
+                unit = xp.eye(d, dtype=t.dtype, device=device(t))
+                return xp.zeros_like(t) + unit[axes[0], :] * (len(axes) == 1) if axes else t
+            factor = xp.ones((), dtype=t.dtype, device=device(t))
+            for k in axes:
+                factor = factor * (2 * xp.pi * (B[k, :] if B.ndim == 2 else B[:, k, None, :]))
+            parts = ((c, s), (-s, c), (-c, -s))[len(axes)]
+            return xp.concat([p * factor for p in parts], axis=-1)
 
         z = gamma() @ W
         z += b
