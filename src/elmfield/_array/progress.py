@@ -6,7 +6,7 @@ Public functions take ``progress=``, which :func:`reporter` turns into one; sile
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from elmfield._array.typing import Progress
@@ -86,11 +86,8 @@ def bars(show: bool | None = None) -> Iterator[Progress]:
     if not (sys.stderr.isatty() if show is None else show):
         yield silent
         return
-    bar = Bar()
-    try:
+    with closing(Bar()) as bar:
         yield bar
-    finally:
-        bar.close()
 
 
 def _bars() -> "parts.Progress":

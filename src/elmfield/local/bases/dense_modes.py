@@ -301,8 +301,7 @@ class ShapedModes(OnDense):
         for H, rows in self._features(y):
             # A triangle stands for the rows above: Qᵀ leaves their least squares as it is.
             T = backend.triangle(H, y[rows, :], above=T)[:m, :]
-        diagonal = xp.linalg.diagonal(T)
-        T = T * xp.where(diagonal < 0, -xp.ones_like(diagonal), xp.ones_like(diagonal))[:, None]
+        T = T * _signs(xp.linalg.diagonal(T)[None, :])[:, None]
         return T[:, :m], T[:, m:]
 
     def _onto(self, y: Array, R: Array) -> Array:
