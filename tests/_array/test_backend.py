@@ -18,11 +18,6 @@ def test_scatter_add_sums_repeated_indices(xp, rng):
     close(backend.scatter_add(6, xp.asarray(index), xp.asarray(values)), expected, 1e-14)
 
 
-def test_put_places_values(xp):
-    found = backend.put(5, xp.asarray([3, 0]), xp.asarray([2.0, 7.0]))
-    assert host(found).tolist() == [7, 0, 0, 2, 0]
-
-
 def test_move_takes_any_layout_and_says_nothing(xp):
     like = xp.asarray(np.zeros(1))
     frozen = np.arange(6.0)

@@ -322,12 +322,6 @@ def count(key: Array, bound: int) -> np.ndarray:
     return np.bincount(to_numpy(key), minlength=bound)
 
 
-def put(size: int, index: Array, values: Array) -> Array:
-    """An array of `size` zeros with ``out[index[k]] = values[k]``; indices must differ."""
-    out = namespace(values).zeros((size, 1), dtype=values.dtype, device=device(values))
-    return put_rows(out, index, values[:, None])[:, 0]
-
-
 def put_rows(out: Array, index: Array, rows: Array) -> Array:
     """`out`, (n, C), with ``out[index[k]] = rows[k]``, in place where the library can."""
     if is_torch(out):

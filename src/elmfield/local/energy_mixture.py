@@ -97,11 +97,6 @@ class Beliefs:
     determinants: Floats = field(repr=False)
     means: bool = False
 
-    @property
-    def rank(self) -> int:
-        """Dimensions r in which members differ."""
-        return sum(int(V.shape[1]) for V in self.whitening) // self.family.n_members
-
     @cached_property
     def differences(self) -> Floats:
         """Orthonormal columns U, (K, R): what distinguishes members' functions from the isotropic.
@@ -208,7 +203,8 @@ class Beliefs:
         count = xp.sum(w, axis=1, keepdims=True)
         w = w / xp.maximum(count, xp.ones_like(count))
         mean = xp.sum(logs * xp.permute_dims(w, (1, 0))[..., None], axis=0)
-        return -self.rank / 2 * mean - own["determinants"] / 2
+        r = sum(V.shape[1] for V in self.whitening) // K
+        return -r / 2 * mean - own["determinants"] / 2
 
     def weights(self, Y: Array, rounding: Floats) -> Array:
         """Weight p of every member, (G, K), from samples Y, (G, S, C); each row sums to 1.

@@ -362,26 +362,20 @@ def _centre(Y: Floats, inside: Bools) -> None:
 def weights(size: tuple[int, ...], normalisation: str) -> tuple[Floats, float]:
     """``|k|_1`` on the half of the spectrum that a real transform gives, and β's rounding error."""
     each = [np.abs(np.fft.fftfreq(n, 1 / n)) for n in size[:-1]]
-    W = reduce(np.add.outer, [*each, np.arange(size[-1] // 2 + 1.0)])
+    wave = np.arange(size[-1] // 2 + 1.0)
+    # Most entries stand for two of the whole spectrum: the other half is the mirror image.
+    times = np.where((wave == 0) | (2 * wave == size[-1]), 1.0, 2.0)
+    W = reduce(np.add.outer, [*each, wave]) * times
     S, total = math.prod(size), scale(size, normalisation)
     waves = S * sum(n * n // 4 / n for n in size)  # |k|_1 of all frequencies
     # A transform of S numbers of size 1 is off by about ε √S log S in every entry.
     error = 4 * np.finfo(float).eps * math.sqrt(S) * math.log2(2 * S)
-    return W * mirrored(size[-1]) / total, float(error * waves / total)
+    return W / total, float(error * waves / total)
 
 
 def scale(size: tuple[int, ...], normalisation: str) -> float:
     """What sums over the transform of a box are divided by."""
     return float(math.prod(size) ** NORMALISATIONS[normalisation])
-
-
-def mirrored(n: int) -> Floats:
-    """How often the entries of a real transform of length n occur in the whole: most of them twice.
-
-    The other half is the mirror image.
-    """
-    wave = np.arange(n // 2 + 1)
-    return np.where((wave == 0) | (2 * wave == n), 1.0, 2.0)
 
 
 def rounded(beta: Floats) -> Floats:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import is_numpy, move, namespace, put, take, to_numpy
+from elmfield._array.backend import is_numpy, move, namespace, scatter_add, take, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.bases import DenseWeights, Polyharmonic
 
@@ -230,7 +230,8 @@ class Ragged(Coefficients):
         G, r, C = part.shape
         run = np.repeat(np.arange(G * C), np.diff(part.starts))
         at = (run // C * r + self.ranking[part.ranks]) * C + run % C
-        return xp.reshape(put(G * r * C, move(at, part.values), part.values), (G, r, C))
+        dense = scatter_add(G * r * C, move(at, part.values), part.values)
+        return xp.reshape(dense, (G, r, C))
 
     def rows(self, rows: Integers) -> "Ragged":
         """The same for some of the regions."""

@@ -155,18 +155,14 @@ def axis_modes(
     return replace(own, functions=(mixing, outer.layer))
 
 
-def _ring(n: int) -> Cosines:
-    """The waves of a closed axis of n samples."""
-    return Cosines(n // 2, 1 / n)
-
-
 def _ring_modes(n: int, order: float, means: bool) -> AxisModes:
     """Modes of a closed axis: its waves, which are orthogonal on the samples.
 
     Written down, not factored: cosine and sine of a frequency have the same γ, and a factorisation
     would order them by its rounding, so that a file could not be opened on another machine.
     """
-    layer, A = _on_samples(n, _ring, means)
+    layer = Cosines(n // 2, 1 / n)
+    A = sample_features(layer, n, means)
     E, size = layer.prices(order), np.linalg.norm(A, axis=0)
     shown = np.flatnonzero(size > 1e-6 * size.max())  # one wave of half a cycle vanishes at samples
     gamma = size[shown] ** 2 / E[shown]
