@@ -37,14 +37,14 @@ MUTANTS = [
     # --- windows -------------------------------------------------------------------------------
     Mutant(
         "window: another polynomial from 0 to 1",
-        "partition/windows.py",
+        "partition/cells.py",
         "return t * t * t * (10 - t * (15 - 6 * t))",
         "return t * t * (3 - 2 * t)",
         "tests/partition/test_windows.py",
     ),
     Mutant(
         "window: its slope",
-        "partition/windows.py",
+        "partition/cells.py",
         "return 30 * s**2",
         "return 29 * s**2",
         "tests/partition/test_windows.py",

@@ -107,6 +107,16 @@ Window = Callable[[Array, int], Array]
 """A function of t, from 0 to 1, and of the order of a derivative."""
 
 
+def quintic(t: Array, order: int) -> Array:
+    """``t³ (10 - 15 t + 6 t²)``, from 0 to 1 as t is, or its derivative of an order up to 3."""
+    if order == 0:
+        return t * t * t * (10 - t * (15 - 6 * t))
+    s = t * (1 - t)
+    if order == 1:
+        return 30 * s**2
+    return 60 * s * (1 - 2 * t) if order == 2 else 60 * (1 - 6 * s)
+
+
 def check_window(window: object) -> None:
     """Raise unless it is a function that rises from 0 to 1, or None."""
     ends: Array = window(np.asarray([0.0, 1.0]), 0) if callable(window) else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from elmfield._array.backend import is_numpy, move, namespace
 from elmfield._array.typing import Array
+from elmfield.partition.cells import quintic
 from elmfield.partition.partition import Partition
 
 
@@ -38,7 +39,7 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
 
     Notes
     -----
-    The first two derivatives of the ramp, :func:`quintic`, vanish at both ends, so that values,
+    The ramp is the `quintic`: its first two derivatives vanish at both ends, so that values,
     gradients and Hessians of a field are continuous across borders.
     """
     xp = namespace(x)
@@ -78,13 +79,3 @@ def blend(partition: Partition, k: int, x: Array, order: int = 0) -> Blend:
     if order > 2 or window is not quintic:  # what need not vanish at the ends
         ramp = [xp.where(low | high, r, nothing) for r in ramp]
     return Blend(lower, upper, tuple(ramp))
-
-
-def quintic(t: Array, order: int) -> Array:
-    """``t³ (10 - 15 t + 6 t²)``, from 0 to 1 as t is, or its derivative of an order up to 3."""
-    if order == 0:
-        return t * t * t * (10 - t * (15 - 6 * t))
-    s = t * (1 - t)
-    if order == 1:
-        return 30 * s**2
-    return 60 * s * (1 - 2 * t) if order == 2 else 60 * (1 - 6 * s)
