@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "Barron norm: a lower bound that is none",
         "partition/barron.py",
-        "return 0.999 * math.prod(size)",
-        "return 3.0 * math.prod(size)",
+        "else 0.999 * math.prod(size)",
+        "else 3.0 * math.prod(size)",
         "tests/partition/test_barron.py",
         "lower_bound",
     ),
