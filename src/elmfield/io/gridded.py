@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -151,19 +150,17 @@ class Gridded:
 
     def is_on_grid_of(self, other: "Gridded") -> bool:
         """Whether samples of both lie at the same places."""
-        same = self.values.shape == other.values.shape and self.dims == other.dims
-        same &= all(
-            np.array_equal(self.places.get(n, 0), c, equal_nan=True)
-            for n, c in other.places.items()
-        )
-        for name in self.dims if same else ():
-            a, b = (g.coords.get(name) for g in (self, other))
-            same &= self.labels.axis(name).epoch == other.labels.axis(name).epoch
-            if a is not None and b is not None:
-                same &= np.allclose(a, b, rtol=1e-6)
-            else:
-                same &= a is b
-        return bool(same)
+        if self.values.shape != other.values.shape or self.dims != other.dims:
+            return False
+        for name, c in other.places.items():
+            if not np.array_equal(self.places.get(name, 0), c, equal_nan=True):
+                return False
+        for name in self.dims:
+            a, b = self.line(name), other.line(name)
+            is_near = len(a) == len(b) and np.allclose(a, b, rtol=1e-6)
+            if not is_near or self.labels.axis(name).epoch != other.labels.axis(name).epoch:
+                return False
+        return True
 
     # --- channels ------------------------------------------------------------------------------
 
@@ -189,16 +186,8 @@ class Gridded:
         if name in self.coords:
             listed = list(coordinates_out(self.coords[name], self.labels.axis(name)))
         channels = ChannelLabels(name=name, **keepable({"labels": listed}))
-        return replace(
-            self,
-            dims=tuple(d for d in names if d != name),
-            coords=_without(self.coords, name),
-            places={} if name in self.dims[-2:] else self.places,
-            bounds=_without(self.bounds, name),
-            channel_axis=k,
-            periods=_without(self.periods, name),
-            labels=replace(self.labels, channels=channels),
-        )
+        labels = replace(self.labels, channels=channels)
+        return replace(self._without_axis(name), channel_axis=k, labels=labels)
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -206,34 +195,40 @@ class Gridded:
         """The samples at one index of an axis (which then goes), or in a range of it."""
         if name not in self.dims:
             raise ValueError(f"there is no axis {name!r}; the axes are {', '.join(self.dims)}.")
-        k, c = self.dims.index(name), self.coords.get(name)
+        k, less = self.dims.index(name), self._without_axis(name)
         n, index = self.shape[k], list[int | slice]([slice(None)] * self.values.ndim)
-        places = self.places if k < len(self.dims) - 2 else {}
-        coords, bounds, periods = (
-            _without(v, name) for v in (self.coords, self.bounds, self.periods)
-        )
-        dims, channel = self.dims, self.channel_axis
+        index[self.array_axes[k]] = which
         if isinstance(which, slice):
             left = len(range(n)[which])
             if not left:
                 raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-            periods = dict(self.periods) if left == n else periods
-            coords = coords if c is None else {**self.coords, name: c[which]}
             start, _, step = which.indices(n)
             starts, steps = grid_of(self)
             starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
             labels = replace(self.labels, grid=FileGrid(start=starts, step=steps))
+            coords = {d: c[which] if d == name else c for d, c in self.coords.items()}
+            periods = self.periods if left == n else less.periods
+            part = replace(less, dims=self.dims, coords=coords, periods=periods, labels=labels)
         else:
             if not -n <= which < n:
                 raise ValueError(f"axis {name!r} has {n} samples; there is no number {which}.")
+            channel = self.channel_axis
             channel = None if channel is None else channel - (self.array_axes[k] < channel)
-            dims = dims[:k] + dims[k + 1 :]
             labels = self._labels_without(k, which % n)
-        index[self.array_axes[k]] = which
-        return Gridded(
-            values=self.values[tuple(index)], dims=dims, coords=coords, channel_axis=channel,
-            periods=periods, labels=labels, places=places, bounds=bounds,
-        )  # fmt: skip
+            part = replace(less, channel_axis=channel, labels=labels)
+        return replace(part, values=self.values[tuple(index)])
+
+    def _without_axis(self, name: str) -> "Gridded":
+        """The samples with nothing said about one axis, which their array still has."""
+        coords, bounds, periods = (
+            {n: v for n, v in by_dim.items() if n != name}
+            for by_dim in (self.coords, self.bounds, self.periods)
+        )
+        places = {} if name in self.dims[-2:] else self.places
+        dims = tuple(d for d in self.dims if d != name)
+        return replace(
+            self, dims=dims, coords=coords, places=places, bounds=bounds, periods=periods
+        )
 
     def _labels_without(self, k: int, which: int) -> Labels:
         """Labels of the samples at one index of axis k, which goes; where that was, is noted."""
@@ -264,10 +259,6 @@ def values_for_file(samples: Gridded) -> Array:
         return values
     kind = own if own is not None and np.dtype(own).kind in "iu" else values.dtype
     return np.where(np.isnan(values), np.asarray(fill, kind), as_dtype(values, kind))
-
-
-def _without(by_dim: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: v for key, v in by_dim.items() if key != name}
 
 
 def axis_number(axis: object, names: Sequence[Hashable]) -> int:
