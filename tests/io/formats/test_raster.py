@@ -6,8 +6,7 @@ from numpy.testing import assert_array_equal
 
 import elmfield as ef
 from elmfield import read, write
-from elmfield.io.formats.picture_headers import size_of_heif, size_of_jpeg_2000, size_of_jpeg_xl
-from elmfield.io.formats.raster import png
+from elmfield.io.formats.raster import png, size_of_heif, size_of_jpeg_2000, size_of_jpeg_xl
 from scans import plain_grid
 
 RNG = np.random.default_rng(0)

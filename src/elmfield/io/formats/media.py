@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.coordinates.labels import AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import need, reading, suffix_of
 from elmfield.io.formats.arrays import Lazy
-from elmfield.io.formats.picture_headers import as_bytes, as_text
+from elmfield.io.formats.raster import as_bytes, as_text
 from elmfield.io.gridded import Gridded, step_of
 from elmfield.show.pictures import colourise
 

@@ -3,8 +3,12 @@
 A picture is an array of areas, rows first; colours are channels on the last axis, and the frames of
 an animation lie along a first axis, time. PNG, JPEG 2000 and JPEG XL go through imagecodecs: the
 common readers turn 16-bit colours into 8-bit ones without a word. The rest is Pillow's.
+
+EXIF and ICC profiles are kept as text (base64) in the header of the labels, so that a model file
+holds them too. Pixels come upright: the EXIF orientation is undone, and then says so.
 """
 
+import base64
 import struct
 import warnings
 import zlib
@@ -21,7 +25,6 @@ from elmfield._array.typing import Array
 from elmfield.domain.sphere import is_latitude
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import UnreadableError, check_pixels, need, reading, suffix_of
-from elmfield.io.formats import picture_headers as headers
 from elmfield.io.gridded import Gridded
 from elmfield.show.pictures import colourise
 
@@ -42,6 +45,12 @@ SAVED: dict[str, dict[str, Any]] = {
 OPAQUE = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 """Kinds that have no transparency."""
 
+ORIENTATION, WIDTH, HEIGHT, DETAILS = 0x0112, 0xA002, 0xA003, 0x8769
+"""Numbers of EXIF tags; the sizes lie in a directory of their own, DETAILS."""
+
+MARK = b"Exif\0\0"
+"""What stands before EXIF in JPEG files."""
+
 LABELS = {2: ["grey", "alpha"], 3: ["red", "green", "blue"], 4: ["red", "green", "blue", "alpha"]}
 """What the channels of a picture are called, by their number."""
 
@@ -56,10 +65,10 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
         if not getattr(codecs, codec.upper()).available:
             raise UnreadableError(f"{path.name}: this build of imagecodecs has no {codec} codec.")
         data = path.read_bytes()
-        check_pixels(path, headers.SIZES[codec](data))
+        check_pixels(path, SIZES[codec](data))
         values = np.asarray(getattr(codecs, f"{codec}_decode")(data))
         header, lies = _read_header(path)
-    return make_picture(headers.turn_upright(values, lies), header)
+    return make_picture(turn_upright(values, lies), header)
 
 
 def _is_for_pillow(path: Path) -> bool:
@@ -88,13 +97,12 @@ def _colours(values: Array) -> ChannelLabels:
 
 def _read_header(path: Path) -> tuple[dict[str, str], int]:
     """EXIF and ICC profile of a picture that Pillow knows, and how it lies."""
-    try:
+    with suppress(ImportError):
         from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        return {}, 1
-    # Files of another codec's kind do not open; their pixels were read all the same.
-    with suppress(UnidentifiedImageError), _open_pillow(Image, path) as opened:
-        return headers.read_exif(opened)
+
+        # Files of another codec's kind do not open; their pixels were read all the same.
+        with suppress(UnidentifiedImageError), _open_pillow(Image, path) as opened:
+            return read_exif(opened)
     return {}, 1
 
 
@@ -115,11 +123,11 @@ def _read_by_pillow(path: Path) -> Gridded:
     """A picture of one frame, or all frames of an animation: (T, H, W, colours)."""
     pillow = need("PIL.Image", "io", f"reading {path.suffix[1:]} files")
     with _open_pillow(pillow, path) as opened:
-        header, lies = headers.read_exif(opened)
+        header, lies = read_exif(opened)
         count = getattr(opened, "n_frames", 1)  # pictures that cannot move have no such number
         check_pixels(path, (count, *opened.size))
         if count == 1:
-            return make_picture(headers.turn_upright(_pixels(opened), lies), header)
+            return make_picture(turn_upright(_pixels(opened), lies), header)
         frames, times = [], []
         for k in range(count):
             opened.seek(k)
@@ -158,8 +166,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
     h, w = values.shape[:2]
-    exif = headers.exif_for(header, h, w)
-    icc = headers.icc_for(header, 1 if values.ndim == 2 else values.shape[2])
+    exif = exif_for(header, h, w)
+    icc = icc_for(header, 1 if values.ndim == 2 else values.shape[2])
     if suffix == ".png":
         path.write_bytes(png(values, exif=exif, icc=icc))
     elif suffix in BY_CODECS:
@@ -173,7 +181,7 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
         pillow = need("PIL.Image", "io", f"writing {path.suffix[1:]} files")
         options = dict(SAVED.get(suffix, {}))
         if options:
-            options |= {"icc_profile": icc, "exif": b"" if exif is None else headers.MARK + exif}
+            options |= {"icc_profile": icc, "exif": b"" if exif is None else MARK + exif}
         pillow.fromarray(_to_pillow(values, suffix)).save(path, **options)
 
 
@@ -267,4 +275,169 @@ def png(values: Array, *, exif: bytes | None = None, icc: bytes | None = None) -
     carried = b"" if icc is None else chunk(b"iCCP", b"ICC profile\0\0" + zlib.compress(icc))
     carried += b"" if exif is None else chunk(b"eXIf", exif)
     body = zlib.compress(lines.tobytes(), 6)
-    return headers.PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return PNG + chunk(b"IHDR", head) + carried + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+# --- what a file says besides its pixels ----------------------------------------------------------
+
+
+def read_exif(opened: Any) -> tuple[dict[str, str], int]:
+    """EXIF (upright) and ICC profile of an opened Pillow picture; and how it lies, 1 to 8."""
+    kept, exif = {}, opened.getexif()
+    lies = exif.get(ORIENTATION, 1)
+    if ORIENTATION in exif:
+        exif[ORIENTATION] = 1
+    if len(exif):
+        kept["exif"] = as_text(exif.tobytes())
+    if opened.info.get("icc_profile"):
+        kept["icc"] = as_text(opened.info["icc_profile"])
+    return kept, lies if lies in range(1, 9) else 1
+
+
+def turn_upright(values: Array, lies: int) -> Array:
+    """An array of rows and columns, turned as its EXIF orientation says."""
+    if lies in (5, 6, 7, 8):
+        values = np.swapaxes(values, 0, 1)
+    if lies in (3, 4, 7, 8):
+        values = values[::-1]
+    if lies in (2, 3, 6, 7):
+        values = values[:, ::-1]
+    return np.ascontiguousarray(values)
+
+
+def exif_for(header: Attrs, height: int, width: int) -> bytes | None:
+    """The EXIF bytes to write, without a mark, with the size the picture has now."""
+    if "exif" not in header:
+        return None
+    data = as_bytes(header["exif"]).removeprefix(MARK)
+    try:
+        from PIL import Image
+    except ImportError:
+        return data
+    exif = Image.Exif()
+    exif.load(MARK + data)
+    details = exif.get_ifd(DETAILS)
+    if WIDTH in details or HEIGHT in details:
+        details[WIDTH], details[HEIGHT] = width, height
+    return bytes(exif.tobytes()).removeprefix(MARK)
+
+
+def icc_for(header: Attrs, channels: int) -> bytes | None:
+    """The ICC profile to write, if it is one for so many channels."""
+    if "icc" not in header:
+        return None
+    profile = as_bytes(header["icc"])
+    colour = {b"GRAY": (1, 2), b"RGB ": (3, 4)}.get(profile[16:20], (3, 4))
+    return profile if channels in colour else None
+
+
+def as_text(data: bytes) -> str:
+    """Bytes as text that JSON can hold."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def as_bytes(text: str) -> bytes:
+    """What :func:`as_text` was given."""
+    return base64.b64decode(text)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+# Read off the first bytes before anything is unpacked, for the kinds whose decoders spend the
+# memory first: JPEG 2000 (ISO 15444-1, A.5.1 and I), JPEG XL (ISO 18181-1, size header; 18181-2,
+# boxes) and HEIF (ISO 23008-12, ``ispe``); PNG's are at a fixed place. The other kinds are opened
+# by libraries that tell.
+
+PNG = b"\x89PNG\r\n\x1a\n"
+JPEG_2000 = b"\xff\x4f\xff\x51"
+JPEG_XL = b"\xff\x0a"
+LENGTHS = (9, 13, 18, 30)
+"""Bits of a size in a JPEG XL file, by two bits before it."""
+RATIOS = ((1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
+"""Width over height that need no number of their own there."""
+
+
+def size_of_png(data: bytes) -> tuple[int, int]:
+    """Of a PNG file."""
+    if data[:8] != PNG or len(data) < 33:
+        raise ValueError("it is no PNG file")
+    width, height = struct.unpack(">II", data[16:24])
+    return height, width
+
+
+def size_of_jpeg_2000(data: bytes) -> tuple[int, int]:
+    """Of a codestream, alone or in a box."""
+    for stream in [data] if data[:4] == JPEG_2000 else _boxes(data, b"jp2c"):
+        if stream[:4] == JPEG_2000 and len(stream) >= 24:
+            right, bottom, left, top = struct.unpack(">4I", stream[8:24])
+            return max(0, bottom - top), max(0, right - left)
+    raise ValueError("it holds no JPEG 2000 codestream")
+
+
+def size_of_jpeg_xl(data: bytes) -> tuple[int, int]:
+    """Of a codestream, alone, in a box or in several."""
+    stream = data
+    if data[:2] != JPEG_XL:
+        parts = [part[4:] for part in _boxes(data, b"jxlp")]
+        stream = b"".join([*_boxes(data, b"jxlc"), *parts])[:16]
+    if stream[:2] != JPEG_XL or len(stream) < 4:
+        raise ValueError("it holds no JPEG XL codestream")
+    bits = int.from_bytes(stream[2:16], "little")
+
+    def take(n: int) -> int:
+        nonlocal bits
+        found, bits = bits & ((1 << n) - 1), bits >> n
+        return found
+
+    eighths = take(1)
+
+    def number() -> int:
+        return 8 * (1 + take(5)) if eighths else 1 + take(LENGTHS[take(2)])
+
+    rows = number()
+    ratio = take(3)
+    if ratio == 0:
+        return rows, number()
+    across, down = RATIOS[ratio - 1]
+    return rows, rows * across // down
+
+
+def size_of_heif(data: bytes) -> tuple[int, int]:
+    """The largest of its pictures: those put together of tiles say how large they become."""
+    sizes = [
+        struct.unpack(">II", size[4:12])
+        for meta in _boxes(data, b"meta")
+        for properties in _boxes(meta[4:], b"iprp")
+        for container in _boxes(properties, b"ipco")
+        for size in _boxes(container, b"ispe")
+        if len(size) >= 12
+    ]
+    if not sizes:
+        raise ValueError("it does not tell the size of a picture")
+    width, height = max(sizes, key=lambda size: size[0] * size[1])
+    return height, width
+
+
+def _boxes(data: bytes, kind: bytes) -> Iterator[bytes]:
+    """What boxes of a kind hold, of those that follow one another."""
+    at = 0
+    while at + 8 <= len(data):
+        length, head = int.from_bytes(data[at : at + 4], "big"), 8
+        if length == 1:
+            length, head = int.from_bytes(data[at + 8 : at + 16], "big"), 16
+        end = len(data) if length == 0 else at + length
+        if end < at + head:
+            return
+        if data[at + 4 : at + 8] == kind:
+            yield data[at + head : end]
+        at = end
+
+
+SIZES = {
+    "png": size_of_png,
+    "jpeg2k": size_of_jpeg_2000,
+    "jpegxl": size_of_jpeg_xl,
+    "heif": size_of_heif,
+}
+"""What reads rows and columns that a file claims, by its codec in imagecodecs."""

@@ -14,8 +14,7 @@ from elmfield.field.coordinates.output_positions import holds
 from elmfield.io.conventions import Gaps, map_axes
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
-from elmfield.io.formats.picture_headers import as_text, icc_for
-from elmfield.io.formats.raster import make_picture
+from elmfield.io.formats.raster import as_text, icc_for, make_picture
 from elmfield.io.gridded import Gridded, grid_of, step_of, transform_of, values_for_file
 from elmfield.io.model.metadata import keepable
 
