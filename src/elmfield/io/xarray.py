@@ -158,12 +158,5 @@ class _Decoded(BackendArray):
         return out
 
 
-def register() -> None:
-    """Give DataArrays and Datasets their ``elm``, once."""
-    if not hasattr(xr.DataArray, "elm"):
-        xr.register_dataarray_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
-    if not hasattr(xr.Dataset, "elm"):
-        xr.register_dataset_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
-
-
-register()
+xr.register_dataarray_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]
+xr.register_dataset_accessor("elm")(ElmAccessor)  # type: ignore[no-untyped-call]

@@ -190,7 +190,7 @@ def test_what_proj_says_is_said(monkeypatch):
     monkeypatch.setattr(map_targets, "_pyproj", lambda crs: Broken)
     message = "no reference system can be looked up: PROJ says .*no database .*import pyproj"
     with pytest.raises(ValueError, match=message):
-        map_targets.as_wkt("EPSG:3035")
+        map_targets.same_system("EPSG:3035", "EPSG:4326")
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,9 @@ class Transformation:
 
     def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Coordinates of points; NaN for those that the other system cannot show."""
-        if is_safe():
-            found = self._by_pyproj().transform(x, y)
-        else:
-            flat = self._by_rasterio(np.stack([np.ravel(x), np.ravel(y)]))
-            found = tuple(np.reshape(c, np.shape(x)) for c in flat)
-        a, b = (np.where(np.isfinite(c), c, np.nan) for c in found)
+        flat = np.stack([np.ravel(x), np.ravel(y)])
+        found = self._by_pyproj().transform(*flat) if is_safe() else self._by_rasterio(flat)
+        a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
         return a, b
 
     def bounds(self, *box: float) -> Bounds:
@@ -137,11 +134,6 @@ def _turned(longitude: Floats, crs: str) -> Floats:
 def same_system(one: str, other: str) -> bool:
     """Whether two systems are one."""
     return bool(_parse(one) == _parse(other))
-
-
-def as_wkt(crs: str) -> str:
-    """A system as well-known text."""
-    return str(_parse(crs).to_wkt())
 
 
 def is_safe() -> bool:
@@ -253,30 +245,28 @@ def map_target(
     """
     about = Labels() if labels is None else labels
     (j, k), back = map_plane(of), None if crs is None else Transformation(crs, own_crs(of))
-    plane = of.domain.dims[j], of.domain.dims[k]
+    plane, turn = (of.domain.dims[j], of.domain.dims[k]), of.domain.axes[k].period
     y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
     is_grid = y.ndim == 1
     X, Y = np.meshgrid(x, y) if is_grid else (x, y)
     u, v = X, Y
-    if crs is not None and back is not None:
+    if back is not None:
         u, v = back(X, Y)
-        again = Transformation(own_crs(of), crs)(
-            u, v
-        )  # beside the Earth places come back elsewhere
-        off = np.hypot(_turned(again[0] - X, crs), again[1] - Y)
+        # Beside the Earth places come back elsewhere.
+        again = Transformation(back.end, back.start)(u, v)
+        off = np.hypot(_turned(again[0] - X, back.start), again[1] - Y)
         near = 1e-3 * max(float(np.ptp(c)) / max(1, max(c.shape) - 1) for c in (x, y)) + 1e-9
         u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     if is_grid:
         rows, columns = (cell_edges(c) if e is None else e for c, e in zip((y, x), edges))
         corners = partial(projected_cells, rows, columns)
     else:
-        turn = of.domain.axes[k].period if crs is None else None
-        corners = partial(_corners, Y, X, edges, turn, is_row=len(dims) == 1)
+        own_turn = turn if back is None else None
+        corners = partial(_corners, Y, X, edges, own_turn, is_row=len(dims) == 1)
 
     def cells() -> Floats:
-        if crs is None or back is None:
-            return corners()
-        return _through(back, corners(), crs, is_round=of.domain.axes[k].period is not None)
+        found = corners()
+        return found if back is None else _through(back, found, is_round=turn is not None)
 
     lines = (y, x) if len(dims) == 2 else (y[0], x[0])
     places = {
@@ -287,7 +277,7 @@ def map_target(
         plane=plane, points=np.stack([v, u], axis=-1), cells=cells, dims=tuple(dims),
         coords=dict(zip(dims, (y, x))) if is_grid else {}, places=places,
         axes={n: about.axis(n) for n in dims if n in about.axes},
-        crs=None if crs is None or not is_grid else as_wkt(crs),
+        crs=str(_parse(crs).to_wkt()) if crs is not None and is_grid else None,
     )  # fmt: skip
 
 
@@ -341,14 +331,14 @@ def projected_cells(y: Floats, x: Floats) -> Floats:
     return np.stack(np.broadcast_arrays(Y, X), axis=-1)
 
 
-def _through(back: Transformation, corners: Floats, crs: str, *, is_round: bool) -> Floats:
+def _through(back: Transformation, corners: Floats, *, is_round: bool) -> Floats:
     """Corners (..., v, 2) in the field's system; NaN of cells that its map tears apart.
 
     These reach over the map's seam: the middle of a side is not near the middle of its ends. Where
     the field goes round there is none.
     """
     y, x = corners[..., 0], corners[..., 1]
-    if _parse(crs).is_geographic:
+    if _parse(back.start).is_geographic:
         x = np.unwrap(x, period=360, axis=-1)
     found = np.stack(back(x, y)[::-1], axis=-1)
     if is_round:

@@ -216,9 +216,8 @@ def _by_count(of: Field, plane: list[int], grid: Sequence[int] | None) -> dict[s
     for k, n in zip(plane, _counts(grid, len(plane))):
         axis, (first, last) = of.domain.axes[k], ends_of(of, k)
         if axis.period is not None and of.domain.goes_round(k):
-            found[axis.name] = (
-                axis.origin + math.copysign(axis.period, axis.step) * np.arange(n) / n
-            )
+            turn = math.copysign(axis.period, axis.step)
+            found[axis.name] = axis.origin + turn * np.arange(n) / n
         else:
             found[axis.name] = first + (np.arange(n) + 0.5) * (last - first) / n
     return found
@@ -267,18 +266,16 @@ def _of_dataset(like: Array) -> TargetGrid:
         return TargetGrid(at, edges=cells, dims=(mesh.dims["face"],))
     bounds, named = bounds_of(like)
     numeric = {str(n): c for n, c in like.coords.items() if c.dtype.kind in "iuf"}
-    flat = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
-    found = {n: c for n, c in flat.items() if n not in named}
-    axes = {name: AxisLabels(attrs=dict(c.attrs)) for name, c in numeric.items()}
-    row = {n: c for n, c in numeric.items() if c.ndim == 1 and n not in {*found, *named}}
+    numeric = {n: c for n, c in numeric.items() if n not in named}
+    found = {n: c for n, c in numeric.items() if c.ndim == 2 or (*map(str, c.dims),) == (n,)}
+    axes = {n: AxisLabels(attrs=dict(c.attrs)) for n, c in numeric.items()}
+    row = {n: c for n, c in numeric.items() if c.ndim == 1 and n not in found}
     pair = map_axes(list(row), {n: c.attrs for n, c in row.items()})
     dims = next((c.dims for c in found.values() if c.ndim == 2), ("y", "x"))
     if pair is not None and row[pair[0]].dims == row[pair[1]].dims:  # unstructured cells
         found |= {n: row[n].expand_dims("row") for n in pair}
-        bounds, dims = (
-            {n: b[None] if n in pair else b for n, b in bounds.items()},
-            row[pair[0]].dims,
-        )
+        bounds |= {n: bounds[n][None] for n in pair if n in bounds}
+        dims = row[pair[0]].dims
     edges = {name: _cells_of(found[name], b) for name, b in bounds.items() if name in found}
     at = {name: np.asarray(c.values, np.float64) for name, c in found.items()}
     return TargetGrid(at, Labels(axes=axes, crs=crs_of(like)), edges, tuple(map(str, dims)))

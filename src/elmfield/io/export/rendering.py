@@ -171,7 +171,8 @@ class Rendering:
 
     def on_target(self, target: TargetGrid | MapTarget) -> Gridded:
         """The quantity on a grid that is not made of the field's samples."""
-        on_map = isinstance(self.field, Curvilinear) or (self.mean and self._is_of_faces)
+        of_faces = self.mean and isinstance(self.field, FaceField)
+        on_map = of_faces or isinstance(self.field, Curvilinear)
         if isinstance(target, TargetGrid) and on_map:
             target = even(self._frame, target.coords, target.edges)
         if isinstance(target, MapTarget):
@@ -203,14 +204,10 @@ class Rendering:
         is_mean = self.field.labels.samples == "means"
         return self.antialias and is_mean and self.quantity == "value"
 
-    @property
-    def _is_of_faces(self) -> bool:
-        return isinstance(self.field, FaceField)
-
     def _finish(self, found: Gridded) -> Gridded:
         """In the dtype; whole numbers only where nothing is NaN, or a number stands for it."""
         labels, dtype, values = self._labels(found.labels), self.dtype, found.values
-        if self.mean and self._is_of_faces:
+        if self.mean and isinstance(self.field, FaceField):
             labels = replace(labels, attrs={**labels.attrs, "cell_methods": METHOD})
         if dtype is None and self.quantity == "value":
             dtype = whole_dtype(self.field.model)
@@ -227,16 +224,14 @@ class Rendering:
         pair = field.labels.horizontal(field.domain.dims)
         weights = {} if pair is None else {pair[0]: cosine}
         gaps = shows_gaps(field.model, self.missing)
-        edges: list[Floats | None] = []
-        inside, turned = list[Array](), list[int]()
+        edges, inside = list[Floats | None](), list[Array]()
         part: Array = np.ones(())  # of each cell, what the domain has of it
         for k, (axis, c) in enumerate(zip(axes, at)):
             share, e = np.ones(len(c)), None
             if axis.name in target.coords:
                 share, e = self._inside(k, c, target.edges.get(axis.name))
-                if len(e) > 2 and (e[-1] - e[0]) * axis.step < 0:  # against the axis
-                    turned, e = [*turned, k], e[::-1]
-                e = field.model.coordinates.edges(k, e)
+                way = 1 if (e[-1] - e[0]) * axis.step > 0 else -1  # along the axis, or against it
+                e = field.model.coordinates.edges(k, e[::way])[::way]
             edges.append(e)
             inside.append(share > 0)
             part = part[..., None] * share[share > 0]
@@ -248,11 +243,11 @@ class Rendering:
         means = np.asarray(to_numpy(found))
         if self.quantity != "std":  # of complex values it is real
             means = means.astype(str(field.dtype).rsplit(".", 1)[-1])
-        covered = np.ones(()) if covered is None else np.flip(covered, tuple(turned))
+        covered = np.ones(()) if covered is None else covered
         is_known = part[..., None] * covered >= self.min_coverage - 1e-9
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
         every = np.ones(means.shape[-1], bool)
-        whole[np.ix_(*inside, every)] = np.where(is_known, np.flip(means, tuple(turned)), np.nan)
+        whole[np.ix_(*inside, every)] = np.where(is_known, means, np.nan)
         return field.model.channels_back(whole)
 
     def _inside(self, k: int, c: Floats, known: Floats | None) -> tuple[Floats, Floats]:
