@@ -77,11 +77,11 @@ def crs_of(da: "XArray") -> str | None:
 
     That of the variable which ``grid_mapping`` names, or rioxarray's ``spatial_ref``.
     """
-    arrays = list(da.data_vars.values()) if hasattr(da, "data_vars") else [da]
-    named = [a.attrs.get("grid_mapping") or a.encoding.get("grid_mapping") for a in (da, *arrays)]
+    arrays = [da, *getattr(da, "data_vars", {}).values()]
+    named = [a.attrs.get("grid_mapping") or a.encoding.get("grid_mapping") for a in arrays]
+    every = getattr(da, "variables", da.coords)
     for name in (*(str(n).split(":")[0] for n in named if n), "spatial_ref", "crs"):
-        known = name in da.coords or (hasattr(da, "data_vars") and name in da)
-        told: Mapping[str, object] = da[name].attrs if known else {}
+        told: Mapping[str, object] = every[name].attrs if name in every else {}
         for key in ("crs_wkt", "spatial_ref"):
             if told.get(key):
                 return str(told[key])

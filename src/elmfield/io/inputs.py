@@ -148,7 +148,7 @@ def samples_of(
     values = from_image(values)
     if is_dataarray(values):
         return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
-    if is_dataset(values):
+    if is_xarray(values):
         if channel_axis is not None:
             raise TypeError(
                 "`channel_axis` is for one array; the variables of a Dataset are its channels. Fit "
@@ -205,15 +205,10 @@ def is_dataarray(values: object) -> "TypeGuard[xarray.DataArray]":
     return library is not None and isinstance(values, library.DataArray)
 
 
-def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
-    """Whether `values` is an xarray.Dataset."""
-    library = sys.modules.get("xarray")
-    return library is not None and isinstance(values, library.Dataset)
-
-
 def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
-    """Whether `values` is either of them."""
-    return is_dataarray(values) or is_dataset(values)
+    """Whether `values` is an xarray.DataArray or Dataset."""
+    library = sys.modules.get("xarray")
+    return library is not None and isinstance(values, (library.DataArray, library.Dataset))
 
 
 def from_dataarray(
@@ -244,14 +239,13 @@ def from_dataarray(
     da = da.rename({d: str(d) for d in da.dims if not isinstance(d, str)})
     every = list(map(str, da.dims))
     names = tuple(d for k, d in enumerate(every) if k != channel)
-    for name in names:
-        da = _without_repeat(da, name)
     coords: dict[str, Floats] = {}
     axes: dict[str, AxisLabels] = {}
     periods: dict[str, float | None] = {}
     for name in names:
         if name not in da.coords:
             continue
+        da = _without_repeat(da, name)
         c = da.coords[name]
         coords[name], axes[name] = _coordinate(name, np.asarray(c.values), keepable(c.attrs))
         if is_circle(name, coords[name], c.attrs):
@@ -337,9 +331,9 @@ def from_dataset(ds: "xarray.Dataset") -> Gridded:
 
 def _without_repeat(da: "xarray.DataArray", name: str) -> "xarray.DataArray":
     """A DataArray without the last longitude, if it is the first once more, a circle further."""
-    if name not in da.coords or da.coords[name].dtype.kind not in "iuf":
-        return da
     c = da.coords[name]
+    if c.dtype.kind not in "iuf":
+        return da
     at = np.asarray(c.values, np.float64)
     if not is_circle(name, at[:-1], c.attrs) or abs(abs(at[-1] - at[0]) - 360) > 1e-3:
         return da

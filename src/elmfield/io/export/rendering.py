@@ -19,7 +19,6 @@ from elmfield.domain.axis import cell_edges
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
-from elmfield.field.blend.grids import along
 from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
@@ -358,13 +357,7 @@ class Rendering:
         x: list[Floats] = [np.arange(size, dtype=np.float64) for size in field.shape]
         # Beyond the last sample nothing is known: it is held.
         x[k] = np.clip(times(count * m, new * m / old), 0, field.shape[k] - 1)
-        gaps = shows_gaps(field.model, self.missing)
-        line = along(field.model.blended, x[0]) if is_sound and not gaps else None
-        if line is None:
-            values = to_numpy(gridded(field.model, x, None, gaps=gaps))
-        else:
-            found = field.model.finish(line.astype(field.model.coefficient_dtype), True)
-            values = field.model.channels_back(found)
+        values = to_numpy(gridded(field.model, x, None, gaps=shows_gaps(field.model, self.missing)))
         if m > 1:
             values = decimate(values, m, 0 if field.model.channel_axis in (None, 1) else 1)
         dtype = whole_dtype(field.model, self.missing) if self.dtype is None else self.dtype
@@ -389,11 +382,9 @@ def _is_whole(at: Floats) -> bool:
 
 def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
     """Labels of values that are not at the samples of the field."""
-    start = [float(c[0]) for c in at]
-    step = [step_of(c) if len(c) > 1 else 1.0 for c in at]
-    base = labels.grid
-    if base is not None:  # the field itself came from part of a file
-        start = [a + s * b for a, s, b in zip(base.start, base.step, start)]
-        step = [s * t for s, t in zip(base.step, step)]
+    d = len(dims)
+    base = labels.grid or FileGrid(start=[0.0] * d, step=[1.0] * d)  # perhaps a part of a file
+    start = [a + s * float(c[0]) for a, s, c in zip(base.start, base.step, at)]
+    step = [s * (step_of(c) if len(c) > 1 else 1.0) for s, c in zip(base.step, at)]
     grid = FileGrid(start=start, step=step)
     return replace(labels, grid=grid, coords=labels.coords_off(dims))

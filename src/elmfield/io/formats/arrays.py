@@ -5,7 +5,7 @@ Also how arrays in files of any kind are read slab by slab, and sent between pro
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,9 @@ def read(path: Path, variable: str | None = None, *, lazily: bool = False) -> Gr
             return _from_array(_load(path, lazily))
         if suffix == ".cfl":
             return _read_cfl(path)
-        return (_read_npz if suffix == ".npz" else _read_mat)(path, variable)
+        if suffix == ".npz":
+            return _choose_array(path, _load(path), variable)
+        return _read_mat(path, variable)
 
 
 def _load(path: Path, lazily: bool = False) -> Any:
@@ -79,24 +81,18 @@ def choose(path: Path, found: dict[str, Any], variable: str | None) -> str:
     return next(iter(found))
 
 
-def _read_npz(path: Path, variable: str | None) -> Gridded:
-    arrays = _load(path)
-    shapes = {k: v.shape for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
-    return _choose_array(path, shapes, arrays.__getitem__, variable)
-
-
-def _choose_array(
-    path: Path, shapes: dict[str, Any], take: Callable[[str], Array], variable: str | None
-) -> Gridded:
-    """The array that is meant among several, whose shapes are known, with its coordinates.
+def _choose_array(path: Path, arrays: Mapping[str, Any], variable: str | None) -> Gridded:
+    """The array that is meant among several, with its coordinates.
 
     Arrays of one axis whose lengths are, in this order, those of its axes, say where samples lie.
     """
+    own = {k: v for k, v in arrays.items() if v.dtype.kind in "biufc" and v.ndim > 0}
+    shapes = {k: v.shape for k, v in own.items()}
     lines = [k for k, shape in shapes.items() if max(shape) == math.prod(shape)]
     big = {k: shape for k, shape in shapes.items() if k not in lines} or shapes
     name = choose(path, shapes if variable else big, variable)
-    values = take(name)
-    found = {k: np.ravel(take(k)) for k in lines if k != name}
+    values = np.ascontiguousarray(own[name])
+    found = {k: np.ravel(own[k]) for k in lines if k != name}
     found = {k: v for k, v in found.items() if _is_monotone(v)}
     if [len(v) for v in found.values()] == list(values.shape):
         at = {k: np.asarray(v, np.float64) for k, v in found.items()}
@@ -117,19 +113,13 @@ def _read_mat(path: Path, variable: str | None) -> Gridded:
     if b"MATLAB 7.3" in head:
         h5py = need("h5py", "io", "reading a MATLAB 7.3 file")
         with h5py.File(path) as opened:
-            shapes = {
-                k: v.shape[::-1]
-                for k, v in opened.items()
-                if isinstance(v, h5py.Dataset) and v.dtype.kind in "biufc" and v.size > 1
-            }  # MATLAB counts its first axis fastest
-            return _choose_array(
-                path, shapes, lambda k: np.ascontiguousarray(opened[k][()].T), variable
-            )
+            every = {k: v for k, v in opened.items() if isinstance(v, h5py.Dataset) and v.size > 1}
+            turned = {k: lazy_turned(v) for k, v in every.items()}
+            return _choose_array(path, turned, variable)
     from scipy.io import loadmat
 
-    found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray)}
-    shapes = {k: v.shape for k, v in found.items() if v.dtype.kind in "biufc" and v.size > 1}
-    return _choose_array(path, shapes, lambda k: np.ascontiguousarray(found[k]), variable)
+    found = {k: v for k, v in loadmat(path).items() if isinstance(v, np.ndarray) and v.size > 1}
+    return _choose_array(path, found, variable)
 
 
 def _read_cfl(path: Path) -> Gridded:
@@ -261,6 +251,15 @@ def lazy_memmap(values: np.memmap) -> Lazy:
     order = "C" if values.flags.c_contiguous else "F"
     about = str(values.filename), values.dtype, "r", int(values.offset), values.shape, order
     return Lazy(partial(_mapped_slab, about), values.shape, values.dtype)
+
+
+def lazy_turned(dataset: Any) -> Lazy:
+    """An array of an open MATLAB 7.3 file, which counts its first axis fastest."""
+
+    def read_slab(slab: tuple[slice, ...]) -> Array:
+        return np.transpose(dataset[slab[::-1]])
+
+    return Lazy(read_slab, dataset.shape[::-1], dataset.dtype)
 
 
 def _mapped_slab(about: tuple[Any, ...], slab: tuple[slice, ...]) -> Array:

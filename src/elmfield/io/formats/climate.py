@@ -150,12 +150,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 
 def grid(path: Path) -> Any:
     """A Dataset of the coordinates in a file of any number of variables."""
-    with reading(path, _kind_of(path)):
-        found = _open(path)
-        if _kind_of(path) == "GRIB":
-            return _pick(path, found, None).coords.to_dataset().load()
-        with found[0] as ds:
-            return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
+    with reading(path, _kind_of(path)), _open(path)[0] as ds:
+        return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
 
 
 def _write_grib(samples: Gridded, path: Path) -> None:

@@ -21,9 +21,6 @@ from elmfield.io.gridded import Gridded, grid_of
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
 
-Frame = tuple[Floats, Floats, Floats, Floats]
-"""Steps to the next slice, row and column, and the place of the first pixel."""
-
 PLACE = ("ImageOrientationPatient", "ImagePositionPatient")
 """Elements that say where a slice lies."""
 
@@ -300,7 +297,7 @@ def _save(data: Slice, pixels: Array, path: Path) -> None:
     data.save_as(path, enforce_file_format=True)
 
 
-def _write_series(values: Array, data: Slice, frame: Frame, folder: Path) -> None:
+def _write_series(values: Array, data: Slice, frame: Floats, folder: Path) -> None:
     data.SpacingBetweenSlices = data.SliceThickness = f"{np.linalg.norm(frame[0]):.10g}"
     folder.mkdir()
     digits = max(4, len(str(len(values))))
@@ -310,19 +307,20 @@ def _write_series(values: Array, data: Slice, frame: Frame, folder: Path) -> Non
         _save(data, pixels, folder / f"{i + 1:0{digits}d}.dcm")
 
 
-def _steps(samples: Gridded, path: Path) -> Frame:
+def _steps(samples: Gridded, path: Path) -> Floats:
+    """Steps to the next slice, row and column, and the place of the first pixel, (4, 3)."""
     affine = affine_of(samples.labels, len(samples.dims))
-    order = (0, 1, 2) if len(samples.dims) == 3 else (2, 0, 1)  # of a plane the third axis is left
-    across, down, right = (affine[:3, k] for k in order)
+    order = (0, 1, 2, 3) if len(samples.dims) == 3 else (2, 0, 1, 3)  # of a plane the third is left
+    _, down, right, _ = frame = affine[:3, order].T
     if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):
         raise ValueError(f"{path.name}: rows and columns are not perpendicular; reslice it.")
-    return across, down, right, affine[:3, 3]
+    return frame
 
 
-def _set_position(data: Slice, frame: Frame, i: int) -> None:
+def _set_position(data: Slice, frame: Floats, i: int) -> None:
     """Say where slice i lies."""
     across, down, right, first = frame
-    rows, columns = float(np.linalg.norm(down)), float(np.linalg.norm(right))
+    rows, columns = np.linalg.norm([down, right], axis=1)
     place = first + i * across
     normal = np.cross(right / columns, down / rows)
     data.ImagePositionPatient = _to_text(place)
