@@ -115,18 +115,12 @@ class _Decoded(BackendArray):
         dropped = tuple(k for k, i in enumerate(index) if np.ndim(i) == 0)
         return np.squeeze(self._lazy[tuple(np.atleast_1d(i) for i in index)], axis=dropped)
 
-    def _points(self, key: tuple[Any, ...]) -> Array:
-        """Values at single points: each is evaluated once, not the grid that they would span."""
-        # Slices become further axes at the end, as in NumPy's own rules for such keys.
-        free = [k for k, part in enumerate(key) if isinstance(part, slice)]
-        lines = dict(zip(free, np.ix_(*(np.arange(self.shape[k])[key[k]] for k in free))))
-        after = (..., *(None,) * len(free))
-        index = np.broadcast_arrays(
-            *(
-                lines[k] if k in lines else (np.asarray(part) % n)[after]  # also from the end
-                for k, (part, n) in enumerate(zip(key, self.shape))
-            )
-        )
+    def _points(self, key: tuple[Array, ...]) -> Array:
+        """Values at single points: each is evaluated once, not the grid that they would span.
+
+        The lazy array of xarray around this one makes arrays of numbers of all slices of such keys.
+        """
+        index = np.broadcast_arrays(*(i % n for i, n in zip(key, self.shape)))  # also from the end
         full = index[0].shape
         space = [i.reshape(-1) for k, i in enumerate(index) if k != self.channel]
         at = [p[i] for p, i in zip(self.positions, space)]

@@ -351,9 +351,18 @@ def _through(back: Transformation, corners: Floats, *, is_round: bool) -> Floats
     return np.where(torn.any(axis=-1)[..., None, None], np.nan, found)
 
 
-def cells_around(places: Floats, turn: float | None) -> Floats:
-    """Corners (n_y, n_x, 4, 2) of the cells around places (n_y, n_x, 2): midway to neighbours."""
-    p = np.array(places, np.float64)
+def _corners(
+    y: Floats, x: Floats, edges: Sequence[Floats | None], turn: float | None, *, is_row: bool
+) -> Floats:
+    """Corners (n_y, n_x, v, 2) of cells: those that are known, or midway to neighbours."""
+    known = [e for e in edges if e is not None]
+    if len(known) == 2:
+        return np.stack(known, axis=-1)
+    if is_row:
+        raise ValueError(
+            "means over cells of one dim need their corners: `bounds` of both coordinates."
+        )
+    p = np.stack([y, x], axis=-1)
     if turn is not None:
         for axis in (0, 1):
             p[..., 1] = np.unwrap(p[..., 1], period=turn, axis=axis)
@@ -363,17 +372,3 @@ def cells_around(places: Floats, turn: float | None) -> Floats:
     corners = (p[:-1, :-1] + p[1:, :-1] + p[:-1, 1:] + p[1:, 1:]) / 4
     around = corners[:-1, :-1], corners[:-1, 1:], corners[1:, 1:], corners[1:, :-1]
     return np.stack(around, axis=2)
-
-
-def _corners(
-    y: Floats, x: Floats, edges: Sequence[Floats | None], turn: float | None, *, is_row: bool
-) -> Floats:
-    """Corners of cells: those that are known, or midway to neighbours."""
-    known = [e for e in edges if e is not None]
-    if len(known) == 2:
-        return np.stack(known, axis=-1)
-    if is_row:
-        raise ValueError(
-            "means over cells of one dim need their corners: `bounds` of both coordinates."
-        )
-    return cells_around(np.stack([y, x], axis=-1), turn)

@@ -235,18 +235,15 @@ class Rendering:
             inside.append(share > 0)
             part = part[..., None] * share[share > 0]
         if self.quantity == "std":
-            found, covered = std_of_means(field.model, edges), None
+            means, covered = to_numpy(std_of_means(field.model, edges)), None
         else:
             x = [axis.along(c) for axis, c in zip(axes, at)]
             found, covered = means_over(field.model, edges, x, gaps, weights)
-        means = np.asarray(to_numpy(found))
-        if self.quantity != "std":  # of complex values it is real
-            means = means.astype(str(field.dtype).rsplit(".", 1)[-1])
-        covered = np.ones(()) if covered is None else covered
-        is_known = part[..., None] * covered >= self.min_coverage - 1e-9
+            means = to_numpy(found).astype(str(field.dtype).rsplit(".", 1)[-1])
+        part = part[..., None] * (1.0 if covered is None else covered)
         whole = np.full((*map(len, at), means.shape[-1]), np.nan, means.dtype)
         every = np.ones(means.shape[-1], bool)
-        whole[np.ix_(*inside, every)] = np.where(is_known, means, np.nan)
+        whole[np.ix_(*inside, every)] = np.where(part >= self.min_coverage - 1e-9, means, np.nan)
         return field.model.channels_back(whole)
 
     def _inside(self, k: int, c: Floats, known: Floats | None) -> tuple[Floats, Floats]:

@@ -286,9 +286,8 @@ def read_observations(path: Path) -> "tuple[list[Observation], tuple[str, ...]]"
         rows = list(csv.DictReader(file))
     if not rows or "value" not in rows[0]:
         raise ValueError(f"{path.name}: a table of observations needs a column `value` and rows.")
-    names = [c for c in rows[0] if c not in RESERVED]
-    plain = [c.removesuffix("_low").removesuffix("_high") for c in names]
-    axes = tuple(dict.fromkeys(plain))
+    names = [c.removesuffix("_low").removesuffix("_high") for c in rows[0] if c not in RESERVED]
+    axes = tuple(dict.fromkeys(names))
     sets: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for row in rows:
         noise = (row.get("noise") or "").strip()

@@ -158,8 +158,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
     with reading(folder, "a DICOM series"):
         files = [p for p in sorted(folder.iterdir()) if _is_dicom(p)]
         slices = _choose_series(folder, [pydicom.dcmread(p) for p in files], variable)
-        places, order = _sort_slices(folder, slices)
-        slices = [slices[i] for i in order]
+        slices, places = _sort_slices(folder, slices)
         _check_alike(folder, slices)
         values = np.stack([_pixels(d) for d in slices])
     affine = _affine(slices, places)
@@ -189,8 +188,8 @@ def _choose_series(folder: Path, found: list[Slice], variable: str | None) -> li
     )
 
 
-def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[int]]:
-    """Where slices lie, (n, 3), in the order in which they follow each other, and that order."""
+def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[list[Slice], Floats]:
+    """Slices in the order in which they follow each other, and where they lie, (n, 3)."""
     if without := [d for d in slices if not _is_placed(d)]:
         raise UnreadableError(
             f"{folder.name}: {len(without)} of {len(slices)} slices do not say where they lie "
@@ -200,9 +199,9 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
     along = np.array(slices[0].ImageOrientationPatient, float)
     depth = at @ np.cross(along[:3], along[3:])
     order = np.argsort(depth, kind="stable")
-    at, depth = at[order], depth[order]
+    at, depth, slices = at[order], depth[order], [slices[i] for i in order]
     if len(at) < 3:
-        return at, order.tolist()
+        return slices, at
     gaps = np.diff(depth)
     usual = float(np.median(gaps))
     if (gaps < 1e-4).any():
@@ -225,7 +224,7 @@ def _sort_slices(folder: Path, slices: Sequence[Slice]) -> tuple[Floats, list[in
             f"{folder.name}: slices do not lie on a straight line, but up to {far:.3g} mm off it. "
             "Read single files instead."
         )
-    return at, order.tolist()
+    return slices, at
 
 
 def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:

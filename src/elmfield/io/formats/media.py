@@ -129,25 +129,21 @@ def _write_sound(samples: Gridded, path: Path) -> None:
 def _read_video(path: Path, lazily: bool) -> Gridded:
     """All frames; lazily, they are decoded as they are needed, in order."""
     av = need("av", "video", "reading video files")
-    header: dict[str, str] = {}
-    with reading(path, "video"):
-        with av.open(str(path)) as file:
-            stream = _video_stream(file)
-            rate = Fraction(stream.average_rate or 25)
-            values: Array
-            if lazily:
-                # What a file says of its length is not always so: packets are counted.
-                n = sum(1 for packet in file.demux(stream) if packet.size)
-                shape = (n, stream.height, stream.width, 3)
-                values = Lazy(Frames(path), shape, np.dtype(np.uint8), stored=(1, *shape[1:]))
-            else:
-                frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
-                n, values = len(frames), np.stack(frames) if frames else None
-            if not n:
-                raise ValueError("it has no frames")
-            has_sound = bool(file.streams.audio)
-        if has_sound:
-            header["sound"] = as_text(_extract_sound(av, path))
+    with reading(path, "video"), av.open(str(path)) as file:
+        stream = _video_stream(file)
+        rate = Fraction(stream.average_rate or 25)
+        values: Array
+        if lazily:
+            # What a file says of its length is not always so: packets are counted.
+            n = sum(1 for packet in file.demux(stream) if packet.size)
+            shape = (n, stream.height, stream.width, 3)
+            values = Lazy(Frames(path), shape, np.dtype(np.uint8), stored=(1, *shape[1:]))
+        else:
+            frames = [f.to_ndarray(format="rgb24") for f in file.decode(stream)]
+            n, values = len(frames), np.stack(frames) if frames else None
+        if not n:
+            raise ValueError("it has no frames")
+        header = {"sound": as_text(_extract_sound(av, path))} if file.streams.audio else {}
     channels = ChannelLabels(name="colour", labels=["red", "green", "blue"])
     noted = noted_rate(rate)
     labels = Labels(align="areas", axes=SECONDS, channels=channels, rate=noted, header=header)

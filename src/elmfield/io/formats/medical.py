@@ -211,8 +211,7 @@ def _to_nifti(samples: Gridded) -> Any:
             f"whole numbers of a scan are at most those of {stored.dtype.name}; got some from "
             f"{values.min()} to {values.max()}. Write a .nrrd or .npy file instead."
         )
-    values = stored
-    values = values.reshape(*values.shape, *(1,) * (3 - values.ndim))
+    values = stored.reshape(*stored.shape, *(1,) * (3 - stored.ndim))
     kept, affine = samples.labels.header, _affine_for_file(samples)
     if samples.labels.space == "LPS":
         affine = LPS_TO_RAS @ affine

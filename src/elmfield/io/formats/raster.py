@@ -14,7 +14,6 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,11 +82,9 @@ def make_picture(values: Array, header: Attrs | None = None) -> Gridded:
     values = np.asarray(values)
     if values.ndim == 3 and values.shape[-1] == 1:
         values = values[..., 0]
-    labels = Labels(align="areas", samples="means", header=header or {})
-    if values.ndim == 2:
-        return Gridded(values=values, dims=("row", "column"), labels=labels)
-    labels = replace(labels, channels=_colours(values))
-    return Gridded(values=values, dims=("row", "column"), channel_axis=2, labels=labels)
+    k, channels = (None, ChannelLabels()) if values.ndim == 2 else (2, _colours(values))
+    labels = Labels(align="areas", samples="means", channels=channels, header=header or {})
+    return Gridded(values=values, dims=("row", "column"), channel_axis=k, labels=labels)
 
 
 def _colours(values: Array) -> ChannelLabels:
