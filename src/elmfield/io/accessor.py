@@ -15,11 +15,7 @@ import xarray as xr
 from elmfield._array.checks import by_name
 from elmfield._array.typing import Array
 from elmfield.field import Field
-from elmfield.field.adapters.labelled_arrays import (
-    as_variable,
-    coordinates_like,
-    is_nan_outside,
-)
+from elmfield.field.adapters.labelled_arrays import as_variable, coordinates_like, is_nan_outside
 from elmfield.field.grid_values import MEAN_MIN_COVER
 from elmfield.io.api import fit, regrid
 from elmfield.io.conventions import ENCODED, bounds_of, face_mesh_of, map_axes, mesh_of

@@ -103,11 +103,7 @@ def view(
 
 
 def export_view(
-    scene: Scene,
-    folder: StrPath,
-    *,
-    size: int = TILES_MAX_BYTES,
-    progress: Progress | bool = False,
+    scene: Scene, folder: StrPath, *, size: int = TILES_MAX_BYTES, progress: Progress | bool = False
 ) -> int:
     """Write the page as files that a browser opens without a server; return how many tiles it has.
 

@@ -335,12 +335,12 @@ def _projected_grid(
     of: Field, crs: str, step: PerAxis | None, grid: Sequence[int] | None
 ) -> maps.MapTarget:
     """An even grid over the field's domain in another system."""
-    there = maps.Transformation(maps.own_crs(of), crs)
+    own = maps.own_crs(of)
     (y0, y1), (x0, x1) = (sorted(ends_of(of, k)) for k in maps.map_plane(of))
     if of.domain.goes_round(maps.map_plane(of)[1]):  # its edges are one meridian
-        box = maps.whole_bounds(maps.own_crs(of), crs, (x0, y0, x1, y1)) or (np.nan,) * 4
+        box = maps.whole_bounds(own, crs, (x0, y0, x1, y1)) or (np.nan,) * 4
     else:
-        box = there.bounds(x0, y0, x1, y1)
+        box = maps.Transformation(own, crs).bounds(x0, y0, x1, y1)
     west, south, east, north = box
     if not np.isfinite(box).all():
         how = "" if maps.is_safe() else ", or import pyproj before ecCodes: it knows the map's area"
