@@ -9,7 +9,7 @@ import numpy as np
 
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import horizontal, unit_vectors
-from elmfield.field.coordinates.labels import Attrs
+from elmfield.field.coordinates.labels import Attrs, AxisLabels
 
 if TYPE_CHECKING:
     import xarray
@@ -219,22 +219,19 @@ def corners_of(name: str, shape: Sequence[int], given: Array) -> Floats:
 
 
 def kind_of_samples(
-    told: object,
-    dims: Sequence[str],
-    attrs: Mapping[str, Attrs],
-    times: Sequence[str],
-    plane: Sequence[str] | None = None,
+    told: object, dims: Sequence[str], axes: Mapping[str, AxisLabels], plane: Sequence[str] = ()
 ) -> str:
     """Whether CF's ``cell_methods`` say that samples are means over their cells, on every axis.
 
-    "area" stands for the axes of a map, `plane` where they have no names of such; `times` are the
-    axes of dates, "time".
+    "area" stands for the axes of a map, `plane` where they have no names of such; "time" for those
+    of dates.
     """
+    attrs = {name: axis.attrs for name, axis in axes.items()}
     every = re.findall(r"((?:[\w-]+\s*:\s*)+)(\w+)", str(told or ""))
     means = {n for names, method in every if method == "mean" for n in re.findall(r"[\w-]+", names)}
     if "area" in means:
         means |= set(plane or map_axes(dims, attrs) or ())
     if "time" in means:
-        means |= set(times)
+        means |= {name for name, axis in axes.items() if axis.is_time}
     covered = all(n in means or attrs.get(n, {}).get("standard_name") in means for n in dims)
     return "means" if dims and covered else "points"

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -220,10 +221,8 @@ class Gridded:
 
     def _without_axis(self, name: str) -> "Gridded":
         """The samples with nothing said about one axis, which their array still has."""
-        coords, bounds, periods = (
-            {n: v for n, v in by_dim.items() if n != name}
-            for by_dim in (self.coords, self.bounds, self.periods)
-        )
+        every: list[Mapping[str, Any]] = [self.coords, self.bounds, self.periods]
+        coords, bounds, periods = ({n: v for n, v in m.items() if n != name} for m in every)
         places = {} if name in self.dims[-2:] else self.places
         dims = tuple(d for d in self.dims if d != name)
         return replace(

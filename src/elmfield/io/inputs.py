@@ -93,11 +93,10 @@ def parse_input(
         cells[name] = coordinates_in(b, labels.axis(name))
     periods = samples.periods
     if periodic is not None:
+        called: tuple[Any, ...] = samples.dims
         if is_dataarray(values):  # its dims may be numbers
-            every: Any = [periodic] if isinstance(periodic, (str, int, np.integer)) else periodic
-            named = [str(d) if d in values.dims else d for d in every]
-            periodic = dict(zip(named, every.values())) if isinstance(every, Mapping) else named
-        periods = {samples.dims[k]: p for k, p in periods_of(periodic, samples.dims).items()}
+            called = tuple(d for d in values.dims if str(d) in samples.dims)
+        periods = {samples.dims[k]: p for k, p in periods_of(periodic, called).items()}
     return replace(samples, labels=labels, bounds=cells, periods=periods)
 
 
@@ -148,7 +147,7 @@ def samples_of(
     values = from_image(values)
     if is_dataarray(values):
         return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
-    if is_xarray(values):
+    if is_dataset(values):
         if channel_axis is not None:
             raise TypeError(
                 "`channel_axis` is for one array; the variables of a Dataset are its channels. Fit "
@@ -205,10 +204,15 @@ def is_dataarray(values: object) -> "TypeGuard[xarray.DataArray]":
     return library is not None and isinstance(values, library.DataArray)
 
 
-def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
-    """Whether `values` is an xarray.DataArray or Dataset."""
+def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
+    """Whether `values` is an xarray.Dataset."""
     library = sys.modules.get("xarray")
-    return library is not None and isinstance(values, (library.DataArray, library.Dataset))
+    return library is not None and isinstance(values, library.Dataset)
+
+
+def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
+    """Whether `values` is either of them."""
+    return is_dataarray(values) or is_dataset(values)
 
 
 def from_dataarray(
@@ -254,8 +258,7 @@ def from_dataarray(
     axes |= {name: AxisLabels(attrs=keepable(da.coords[name].attrs)) for name in places}
     if goes_round:
         periods[names[-1]] = None
-    gaps, told = cf.gaps_of(da), {name: axis.attrs for name, axis in axes.items()}
-    times = [name for name, axis in axes.items() if axis.is_time]
+    gaps, methods = cf.gaps_of(da), da.attrs.get("cell_methods")
     labels = Labels(
         name=None if da.name is None else str(da.name),
         align="nodes",
@@ -267,9 +270,7 @@ def from_dataarray(
         fill_value=gaps.fill,
         dtype=da.dtype.name if gaps.is_stored and da.dtype.kind in "iu" else None,
         encoding=_encoding(da, gaps),
-        samples=cf.kind_of_samples(
-            da.attrs.get("cell_methods"), names, told, times, names[-2:] if places else None
-        ),
+        samples=cf.kind_of_samples(methods, names, axes, names[-2:] if places else ()),
         coords=_other_coords(da, every),
         channels=_channel_labels(da, channel),
     )

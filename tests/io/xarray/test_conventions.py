@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
+from elmfield.field.coordinates.labels import AxisLabels
 from elmfield.io.conventions import gaps_of, kind_of_samples, map_axes
 from support import close, is_importable
 
@@ -129,7 +130,7 @@ def test_reference_systems_of_dataarrays(first, tmp_path):
     ],
 )
 def test_cell_methods_say_what_samples_are(told, dims, kind):
-    assert kind_of_samples(told, dims, {}, ["time"]) == kind
+    assert kind_of_samples(told, dims, {"time": AxisLabels(duration=True)}) == kind
 
 
 def test_a_field_of_means_is_put_on_grids_as_means():

@@ -84,7 +84,7 @@ def _read_file(path: Path) -> Gridded:
     names = ("frame", "row", "column")[-(values.ndim - colour) :]
     affine = None
     if len(names) == 2 and _is_placed(data):  # its axes first, then that across it
-        affine = _affine([data], np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
+        affine = _affine(data, np.array([data.ImagePositionPatient], float))[:, [1, 2, 0, 3]]
     about: Any = {"n_placed": 2, "channels": ChannelLabels(name="colour")}
     spacing = [float(s) for s in data.get("PixelSpacing", ())]
     return _make_samples(values, names, spacing, data, affine, about)
@@ -161,7 +161,7 @@ def _read_series(folder: Path, variable: str | None) -> Gridded:
         slices, places = _sort_slices(folder, slices)
         _check_alike(folder, slices)
         values = np.stack([_pixels(d) for d in slices])
-    affine = _affine(slices, places)
+    affine = _affine(slices[0], places)
     names = ("slice", "row", "column")
     return _make_samples(values, names, spacing_of(affine), slices[0], affine, {}, series=True)
 
@@ -239,9 +239,8 @@ def _check_alike(folder: Path, slices: Sequence[Slice]) -> None:
         raise UnreadableError(f"{folder.name}: slices are coloured; read single files instead.")
 
 
-def _affine(slices: Sequence[Slice], places: Floats) -> Floats:
-    """From slice, row and column to millimetres in DICOM's world space."""
-    first = slices[0]
+def _affine(first: Slice, places: Floats) -> Floats:
+    """From slice, row and column to millimetres in DICOM's world space; `places` of all slices."""
     along = np.array(first.ImageOrientationPatient, float)
     rows, columns = (float(s) for s in first.get("PixelSpacing", [1.0, 1.0]))
     affine = np.eye(4)
