@@ -116,8 +116,7 @@ def bounds_of(ds: "XArray") -> tuple[dict[str, Array], set[str]]:
         names = [str(told), *(form.format(name) for form in BOUNDS)]
         called = next((n for n in names if n in every and n != name), None)
         if called is not None:
-            own = [d for d in c.dims if d in ds[called].dims]
-            found[str(name)] = ds[called].transpose(*own, ...)
+            found[str(name)] = ds[called].transpose(*c.dims, ..., missing_dims="ignore")
     named = {str(b.name) for b in found.values()}
     return {n: np.asarray(b.values) for n, b in found.items() if n not in named}, named
 

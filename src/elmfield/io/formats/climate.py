@@ -121,11 +121,10 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     history = "\n".join(t for t in (line, str(said.get("history", ""))) if t)
     ds.attrs = {"Conventions": "CF-1.8", **said, "history": history}
     for v in ds.variables.values():  # what no file can hold as an attribute; gaps are said below
-        v.attrs.pop("_FillValue", None)
         v.attrs = {
             k: int(a) if isinstance(a, bool) else a
             for k, a in v.attrs.items()
-            if a is not None and not isinstance(a, dict)
+            if a is not None and not isinstance(a, dict) and k != "_FillValue"
         }
     encoding: dict[str, Any] = {}
     if (fill := samples.labels.fill_value) is not None:  # and the dtype that a file had
