@@ -155,6 +155,14 @@ def written():
     assert np.nanmedian(np.abs(means - got)) < 0.01
 
 
+def file():
+    """Reading one does not load PROJ's library after ecCodes: the process would end in a crash."""
+    utm_map().to_dataset(name="plane").to_netcdf("plane.nc")
+    assert ef.read("plane.nc", variable="plane").shape == (40, 40)
+    assert ("pyproj" in sys.modules) == OTHER
+
+
+file()
 source()
 written()
 for said in ("itself", "crs", *(["CF"] if OTHER else [])):

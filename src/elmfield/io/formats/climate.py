@@ -3,6 +3,7 @@
 ``_FillValue``, ``scale_factor`` and ``add_offset`` are applied on the way in.
 """
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -70,8 +71,9 @@ def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
     kind = _kind_of(path)
-    if find_spec("eccodes") is not None and find_spec("pyproj") is not None:
-        import_module("pyproj")  # after ecCodes it would find no database
+    has_both = find_spec("eccodes") is not None and find_spec("pyproj") is not None
+    if has_both and "gribapi" not in sys.modules:
+        import_module("pyproj")  # after ecCodes it would find no database, and end in a crash
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
