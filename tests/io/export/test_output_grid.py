@@ -7,8 +7,10 @@ import pytest
 
 import elmfield as ef
 from elmfield.errors import MissingExtraError
+from elmfield.field.coordinates.labels import AxisLabels, Labels
 from elmfield.io.export import map_targets
 from oracles.earth import area_mean, conservative
+from support import close
 
 xr = pytest.importorskip("xarray")
 
@@ -306,3 +308,30 @@ def test_grib_and_zarr_say_what_is_missing(world, tmp_path):
     assert np.nanmax(np.abs(back.values - sea.values)) < 1e-3
     ef.write(ef.fit(sea), tmp_path / "sea.zarr")
     assert np.array_equal(np.isnan(ef.read(tmp_path / "sea.zarr").values), np.isnan(sea.values))
+
+
+def test_a_quantity_is_what_was_asked_for_or_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    units = {"units": "s"}
+    labels = Labels(rate=100, axes={"time": AxisLabels(attrs=units)})
+    seconds = {"time": np.arange(200) / 100}
+    sound = ef.Gridded(values=rng.random(200), dims=("time",), coords=seconds, labels=labels)
+    field = ef.fit(sound)
+    ef.write(field, tmp_path / "slopes.npy", shape=200, quantity="gradient_magnitude")
+    slopes = np.abs(field.gradient(seconds["time"][:, None])[:, 0])
+    close(np.load(tmp_path / "slopes.npy"), slopes, 1e-9)
+    axes = {name: 2.0 * np.arange(8) for name in "ijk"}
+    labels = Labels(affine=np.diag([2.0, 2.0, 2.0, 1.0]).tolist())
+    scan = ef.Gridded(values=rng.random((8, 8, 8)), dims=tuple("ijk"), coords=axes, labels=labels)
+    with pytest.raises(ValueError, match="`like` is for values; got quantity='laplacian'"):
+        ef.write(ef.fit(scan), tmp_path / "scan.nii", like=scan, quantity="laplacian")
+
+
+def test_means_at_places_are_values_there_without_antialias(tmp_path):
+    values = np.random.default_rng(0).random(30)
+    field = ef.fit(values, samples="means", dims=("x",), coords=[np.arange(30.0)])
+    places = np.linspace(3, 20, 6)
+    ef.write(field, tmp_path / "few.npy", like={"x": places}, antialias=False)
+    close(np.load(tmp_path / "few.npy"), field(places[:, None]), 1e-12)
+    ef.write(field, tmp_path / "few.npy", like={"x": places})
+    assert np.abs(np.load(tmp_path / "few.npy") - field(places[:, None])).max() > 0.01

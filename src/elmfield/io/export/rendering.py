@@ -79,11 +79,13 @@ class Rendering:
 
     def on(self, grid: OutputGrid) -> Gridded:
         """The field on a grid; NaN beyond its domain."""
-        if (own := grid.named("rate", "spacing", "affine")) and self.quantity != "value":
+        world, is_value = grid.in_world(self.field), self.quantity == "value"
+        own = grid.named("rate", "spacing", "affine", *(() if world is None else ("like",)))
+        if own and not is_value:
             raise ValueError(f"`{own[0]}` is for values; got quantity={self.quantity!r}.")
-        if (rate := grid.rate_for(self.field)) is not None:
+        if is_value and (rate := grid.rate_for(self.field)) is not None:
             return self.at_rate(rate)
-        if (world := grid.in_world(self.field)) is not None:
+        if world is not None:
             return self._in_world(*world)
         if tail_of(self.quantity, len(self.field.shape)):
             raise ValueError(
@@ -185,7 +187,7 @@ class Rendering:
                 values = self._means(target, at)
             else:
                 how: Any = {"quantity": self.quantity, "missing": self.missing}
-                values = self.field.grid(*at, **how, outside="nan")
+                values = self.field.grid(*at, **how, antialias=self.antialias, outside="nan")
             index = [a.along(c) for a, c in zip(self.field.domain.axes, at)]
             labels = _moved(self.field.labels, dims, index)
             found = self._gridded(to_numpy(values), dict(zip(dims, at)), labels)
