@@ -11,7 +11,7 @@ from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
 from elmfield.codec.ans import Loop
-from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LARGEST_SIZE, LEAST_ACTIVITY
+from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LEAST_ACTIVITY
 from elmfield.codec.symbol_tables import TABLE_BITS, Learning, Symbols
 
 read, write = compiled(ans.read_symbols), compiled(ans.write_batches)
@@ -151,24 +151,3 @@ def predict(
             found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
         for j in range(len(found)):
             level[j] = first + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
-
-
-@compiled
-def add(
-    tokens: Symbols, large: Floats, signs: Symbols, unit: int, guess: Floats, left: Floats
-) -> None:
-    """Run `interpolated._add`; one more number, and sign where there are any, stand behind."""
-    n, k = 0, 0
-    for j in range(len(left)):
-        number = np.int64(tokens[j])
-        if number >= 31:
-            number = np.int64(large[k])
-            k += 1
-        if signs.size:
-            value = number * (1 - 2 * np.int64(signs[n]))
-            n += 1 if number > 0 else 0
-        else:
-            value = (number + 1) >> 1 if number & 1 else -(number >> 1)
-        moved = float(value * unit)
-        guess[j] += moved
-        left[j] = min(abs(moved), LARGEST_SIZE)

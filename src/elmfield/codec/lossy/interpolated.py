@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmfield._array import running
 from elmfield._array.typing import Floats
@@ -146,17 +147,17 @@ class _Encoder:
             number += number - (left > 0)
         tokens = np.minimum(number, DIRECT - 1).astype(np.uint8)
         signs = (left < 0)[tokens > 0 if is_last else slice(0)].view(np.uint8)
-        large = np.flatnonzero(tokens == DIRECT - 1)
-        number = number[large]
-        if float(number.max(initial=0)) > LARGEST_NUMBER:
+        where = np.flatnonzero(tokens == DIRECT - 1)
+        large = number[where]
+        if float(large.max(initial=0)) > LARGEST_NUMBER:
             raise OverflowError
-        bits = np.frexp(number + 1)[1] - 1
-        tokens[large] = DIRECT - 6 + bits
+        bits = np.frexp(large + 1)[1] - 1
+        tokens[where] = DIRECT - 6 + bits
         for some in _pieces(len(tokens), self.piece):
             self.writer.symbols(self.tables, classes[some], tokens[some])
-        self.writer.numbers(number.astype(np.int64) + 1, bits)
+        self.writer.numbers(large.astype(np.int64) + 1, bits)
         self.writer.raw.append(signs)
-        return _add(tokens, number, signs if is_last else None, phase.unit, guess)
+        return _add(tokens, where, large, signs if is_last else None, phase.unit, guess)
 
 
 @dataclass
@@ -179,34 +180,45 @@ class _Decoder:
         """Read what is left."""
         pieces = _pieces(len(classes), self.piece)
         tokens = np.concatenate([self.reader.symbols(self.tables, classes[p]) for p in pieces])
-        bits = tokens[tokens >= DIRECT - 1].astype(np.int64) - (DIRECT - 6)
-        number = ((1 << bits) + self.reader.numbers(bits) - 1).astype(np.float64)
+        where = np.flatnonzero(tokens >= DIRECT - 1)
+        bits = tokens[where].astype(np.int64) - (DIRECT - 6)
+        large = ((1 << bits) + self.reader.numbers(bits) - 1).astype(np.float64)
         signs = None
         if phase.kind == 2:
             self.reader.finish()
             signs = self.reader.raw(int(np.count_nonzero(tokens)))
-        return _add(tokens, number, signs, phase.unit, guess)
+        return _add(tokens, where, large, signs, phase.unit, guess)
 
 
-def _add(tokens: Symbols, large: Floats, signs: Symbols | None, unit: int, guess: Floats) -> Floats:
+def _count_from_zero(number: Floats) -> Floats:
+    """Return 0, 1, -1, 2, -2, ... for 0, 1, 2, 3, 4, ..."""
+    return np.where(number % 2 > 0, (number + 1) / 2, -number / 2)
+
+
+SMALL_NUMBERS = _count_from_zero(np.arange(float(N_TOKENS)))
+
+
+def _add(
+    tokens: Symbols,
+    where: NDArray[np.intp],
+    large: Floats,
+    signs: Symbols | None,
+    unit: int,
+    guess: Floats,
+) -> Floats:
     """Add what is left of samples to guesses, in place; return its size.
 
-    `large` are the numbers that tokens from 31 on stand for. Numbers are magnitudes where there are
-    signs, of those above 0; else 0, 1, -1, 2, -2 are numbered from 0 on.
+    `large` are the numbers that tokens from 31 on, at `where`, stand for. Numbers are magnitudes
+    where there are signs, of those above 0; else 0, 1, -1, 2, -2 are numbered from 0 on.
     """
-    if running.pays(0):
-        from elmfield.codec import kernels
-
-        left, none = np.empty(len(tokens)), np.zeros(0, np.uint8)
-        signs = none if signs is None else np.append(signs, np.uint8(0))
-        kernels.add(tokens, np.append(large, 0.0), signs, unit, guess, left)
-        return left
-    left = tokens.astype(np.float64)
-    left[tokens >= DIRECT - 1] = large
     if signs is None:
-        left = np.where(left % 2 > 0, (left + 1) / 2, -left / 2)
+        left = SMALL_NUMBERS.take(tokens)
+        if where.size:
+            left[where] = _count_from_zero(large)
     else:
-        left[left > 0] *= 1.0 - 2.0 * signs
+        left = tokens.astype(np.float64)
+        left[where] = large
+        left[np.flatnonzero(tokens != 0)[signs != 0]] *= -1.0
     left *= unit
     guess += left
     return np.minimum(np.abs(left, out=left), LARGEST_SIZE, out=left)
