@@ -2,8 +2,7 @@
 
 `packing` codes arrays to a step, `bounded` to a largest error, the latter most often by
 `interpolated`; `lossy_tile` decodes what was coded in boxes. Between them: `transform` (boxes and
-their modes), `sections` of a tile, `contexts` (what a coefficient is expected to be) with their
-`coder`, `deblock`.
+their modes), `contexts` (what a coefficient is expected to be), `sections` of a tile, `deblock`.
 """
 
 from elmfield.codec.container import INTERPOLATED

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from elmfield.codec.lossy.transform import Modes, modes
 
 if TYPE_CHECKING:
-    from elmfield.codec.lossy.coder import Coder
+    from elmfield.codec.lossy.sections import Coder
 
 Counts = NDArray[np.int32]
 Small = NDArray[np.uint8]

@@ -16,9 +16,9 @@ from elmfield.codec import lossless
 from elmfield.codec.container import LOSSY, Head, fill_up
 from elmfield.codec.lossless.numbers import round_as_good
 from elmfield.codec.lossy import deblock, lossy_tile, sections, transform
-from elmfield.codec.lossy.coder import BIT_PRICE
 from elmfield.codec.lossy.contexts import load_prior
 from elmfield.codec.lossy.lossy_tile import BOUNDED, GAPS, ROTATED, SMOOTHED, Mask, Values
+from elmfield.codec.lossy.sections import BIT_PRICE
 from elmfield.codec.lossy.transform import LARGEST, UNIT, Floats
 
 SINGLE_STEPS = 4096.0
@@ -273,7 +273,7 @@ def _code_boxes(
     """Return a tile coded in boxes of one size; None where whole numbers would be too large."""
     try:
         coded, y = sections.write_boxes(x, B)
-    except sections.TooFineError:
+    except OverflowError:
         return None
     gains = None
     if effort >= SMOOTHING_EFFORT:

@@ -6,7 +6,7 @@ have them.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,17 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.ans import StreamReader
+from elmfield.codec.ans import StreamReader, StreamWriter
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
-from elmfield.codec.lossy.coder import BIT_PRICE, MagnitudeReader, Quantiser, down
-from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, load_prior
+from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, Prior, Small, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
+from elmfield.codec.symbol_tables import AdaptiveTables
 
 Shape = tuple[int, ...]
 
 LARGEST_MEAN = LARGEST >> FRACTION
 """Of boxes, in steps."""
+BIT_PRICE = 0.1155
+"""Squared steps a bit is worth: the slope of distortion at high rates, 2 ln 2 / 12."""
+PATIENCE_SYMBOLS = 1024
+"""Tables learn after so many symbols and an eighth of all before."""
 
 
 def grid_shape(shape: Shape, B: int) -> Shape:
@@ -75,6 +79,144 @@ class Part:
         return largest > contexts.LARGEST_MAGNITUDE or not most * growth <= LARGEST
 
 
+# --- the coders of a walk through boxes: what they choose, write and read -------------------------
+
+
+@lru_cache(maxsize=8)
+def _initial_tables(prior: Prior) -> tuple[AdaptiveTables, AdaptiveTables]:
+    """Return the tables of tokens and of flags that a section begins with."""
+    make = partial(AdaptiveTables, weight=16, limit=1 << 18, patience=PATIENCE_SYMBOLS)
+    return make(prior.tokens), make(prior.going)
+
+
+class Coder:
+    """Codes the magnitudes of boxes as symbols, with raw bits behind all of them."""
+
+    def __init__(self, prior: Prior, n_boxes: int) -> None:
+        self.prior, self.n_boxes = prior, n_boxes
+        self.tokens, self.flags = (tables.copy() for tables in _initial_tables(prior))
+        # where raw bits are, how many, and what they are added to
+        none = np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self._raw: list[tuple[Places, Counts, Counts]] = [none]
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Return whether boxes go on, written or read."""
+        raise NotImplementedError
+
+    def _code_tokens(self, classes: Small, rows: slice, boxes: Places) -> Small:
+        """Write or read the tokens of a batch."""
+        raise NotImplementedError
+
+    def code_magnitudes(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Write or read a batch; return its magnitudes as contexts see them."""
+        tokens = self._code_tokens(classes, rows, boxes)
+        if int(tokens.max()) < contexts.DIRECT and int(classes.max()) < contexts.FIRST_LOW:
+            return tokens.astype(np.int32)
+        where = classes.astype(np.intp) * contexts.WIDTHS.shape[1] + tokens
+        widths = contexts.WIDTHS.take(where).ravel()
+        if (wide := np.flatnonzero(widths)).size:
+            i, j = np.divmod(wide, len(boxes))
+            place = (rows.start + i) * self.n_boxes + boxes[j]
+            self._raw.append((place, widths[wide], contexts.BASES.take(where.ravel()[wide])))
+        return np.asarray(contexts.SEEN.take(where))
+
+    def raw(self) -> tuple[Places, Counts, Counts]:
+        """Return places of magnitudes with raw bits, how many, and what these are added to."""
+        place, widths, bases = map(np.concatenate, zip(*self._raw))
+        return place, widths, bases
+
+
+class Quantiser(Coder):
+    """Chooses magnitudes by what they cost, and writes them.
+
+    Parameters
+    ----------
+    x : array, shape (M, boxes)
+        Magnitudes in steps.
+    last : array, shape (boxes,)
+        The last diagonal worth coding.
+    """
+
+    def __init__(self, prior: Prior, x: NDArray[np.float32], last: Places) -> None:
+        super().__init__(prior, x.shape[1])
+        self.x, self.last, self.q = x, last, np.zeros(x.shape, np.int32)
+        self.writer = StreamWriter()
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Write whether what comes is worth its bits."""
+        on = self.last.take(boxes) >= diagonal
+        self.writer.symbols(self.flags, classes, on.view(np.uint8))
+        return on
+
+    def _code_tokens(self, classes: Small, rows: slice, boxes: Places) -> Small:
+        self.q[rows][:, boxes] = q = self._choose(classes, rows, boxes)
+        tokens = contexts.find_tokens(q, classes)
+        self.writer.symbols(self.tokens, classes.ravel(), tokens.ravel())
+        return tokens
+
+    def _choose(self, classes: Small, rows: slice, boxes: Places) -> Counts:
+        """Return magnitudes of a batch, rounded: one less where that is worth its bits."""
+        x, costs = self.x[rows].take(boxes, axis=1), self.prior.costs
+        q = (x + np.float32(0.5)).astype(np.int32)
+        some = np.flatnonzero((q > 0) & (q < contexts.DIRECT))
+        high, c = q.ravel()[some], classes.ravel()[some].astype(np.intp) * costs.shape[1]
+        saved = costs.take(c + high) - costs.take(c + high - 1)
+        # (x - q + 1)² - (x - q)² = 2 (x - q) + 1
+        error = 2 * (x.ravel()[some] - high) + 1
+        q.ravel()[some] -= error < BIT_PRICE * saved
+        return q
+
+    def finish(self, negative: NDArray[np.bool_]) -> tuple[Counts, NDArray[np.float64]]:
+        """Write what goes raw: low bits, then signs of what is not 0, in the order of rows.
+
+        Returns
+        -------
+        q : array, shape (M, boxes)
+            Magnitudes with their signs.
+        off : array, shape (3,)
+            How far 1, 2, 3 and more lie above what they stand for, on average.
+        """
+        some = np.flatnonzero(self.q != 0)
+        q, minus = self.q.ravel()[some], negative.ravel()[some]
+        place, widths, bases = self.raw()
+        self.writer.numbers(self.q.ravel()[place] - bases, widths)
+        self.writer.raw.append(minus.view(np.uint8))
+        # multiples of 2^-25: exact in any order
+        above, which = q - self.x.ravel()[some], np.minimum(q, 3)
+        mean = np.bincount(which, above, 4)[1:] / np.maximum(np.bincount(which, minlength=4)[1:], 1)
+        self.q.ravel()[some[minus]] = -q[minus]
+        return self.q, np.asarray(mean, np.float64)
+
+
+class MagnitudeReader(Coder):
+    """Reads magnitudes in the order of a walk."""
+
+    def __init__(self, prior: Prior, reader: StreamReader, n_boxes: int) -> None:
+        super().__init__(prior, n_boxes)
+        self.reader = reader
+
+    def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
+        """Read it."""
+        return self.reader.symbols(self.flags, classes).view(np.bool_)
+
+    def _code_tokens(self, classes: Small, rows: slice, boxes: Places) -> Small:
+        return self.reader.symbols(self.tokens, classes.ravel()).reshape(classes.shape)
+
+    def finish(self, A: Counts) -> Counts:
+        """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
+        place, widths, bases = self.raw()
+        found = bases + self.reader.numbers(widths)
+        self.reader.finish()
+        if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:
+            raise damaged("has impossible values")
+        A.ravel()[place] = found
+        A[0] = 0
+        some = np.flatnonzero(A != 0)
+        negative = self.reader.raw(len(some)).astype(np.int32)
+        A.ravel()[some] *= 1 - 2 * negative
+        return A
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -84,8 +226,10 @@ def pad_to_boxes(x: Floats, B: int) -> Floats:
     return np.pad(x, width, mode="edge") if any(b for _, b in width) else x
 
 
-class TooFineError(ValueError):
-    """A step so small that a decoder's whole numbers would be too large."""
+def _sum_columns(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return sums of columns, row after row; NumPy adds a single column in another order."""
+    sums: NDArray[np.float32] = x.sum(axis=0) if x.shape[1] > 1 else x.cumsum(axis=0)[-1]
+    return sums
 
 
 def find_last(x: NDArray[np.float32], m: Modes) -> Places:
@@ -94,7 +238,7 @@ def find_last(x: NDArray[np.float32], m: Modes) -> Places:
     q = np.floor(x + single(0.3))
     gain = (x + x - q - single(BIT_PRICE)) * q
     gain -= np.minimum(q, single(1)) * single(4.5 * BIT_PRICE)
-    by_diagonal = np.stack([down(gain[a:b]) for a, b in pairwise(m.starts[1:])])
+    by_diagonal = np.stack([_sum_columns(gain[a:b]) for a, b in pairwise(m.starts[1:])])
     so_far = np.cumsum(by_diagonal, axis=0, out=by_diagonal)
     best = so_far.argmax(axis=0)
     return np.where(so_far[best, np.arange(len(best))] > 0, best + 1, 0)
@@ -129,12 +273,14 @@ def _write_part(X: Floats, part: Part) -> tuple[bytes, Whole]:
     points = np.clip(np.rint(off * UNIT), -UNIT, UNIT).astype(np.int8)
     r = part.values(q, points, weights)
     if part.overflows(q, r):
-        raise TooFineError
+        raise OverflowError
     return points.tobytes() + weights.tobytes() + coder.writer.content(), part.samples(r)
 
 
 def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
     """Return the sections of means and of boxes, and samples as decoded, in units.
+
+    OverflowError where a decoder's whole numbers would be too large.
 
     Parameters
     ----------
@@ -149,7 +295,7 @@ def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
     means = np.rint(X[0]).reshape(grid)
     top = float(np.abs(means).max())
     if top > LARGEST_MEAN:
-        raise TooFineError
+        raise OverflowError
     narrow = means.astype(np.min_scalar_type(-1 - int(top)))  # few are written as they are
     section, y = _write_part(X, Part(m, means.astype(np.int64) * UNIT))
     return [lossless.pack(narrow, 0), section], y[tuple(slice(n) for n in x.shape)]
