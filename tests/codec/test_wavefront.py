@@ -31,12 +31,11 @@ def test_every_sample_is_coded_once_and_after_its_neighbours(shape, ndim):
     outside = layout.counts[3] * layout.block[3] - layout.shape[4]
     rows = int(np.prod(layout.shape[:4]))
     assert layout.sizes.sum() == rows * (layout.shape[4] + outside)
-    for run in stencil.samples + stencil.errors:
-        last = run.dx + run.n - 1
-        assert 2 * run.du + last < 0
-        # A neighbour `back` groups before lies skew lines higher: du is what dy is, less that.
-        skew = layout.skew[run.back] if run.back else 0
-        assert run.du == run.dy - skew
+    for near in stencil.samples, stencil.errors:
+        assert (near.steps < 0).all()
+        # A neighbour `back` groups before lies skew lines higher.
+        assert (near.lines == near.down - layout.skew[near.back]).all()
+        assert (near.steps == 2 * near.lines + near.right).all()
 
 
 @given(shape=SHAPES, ndim=st.integers(1, 4))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.plane_model import Model, set_anchors
-from elmfield.codec.lossless.wavefront import ABOVE, FRACTION, LEFT, Layout, Run, Stencil
+from elmfield.codec.lossless.wavefront import ABOVE, FRACTION, LEFT, Layout, Neighbours, Stencil
 
 CHUNK_SAMPLES = 8192
 
@@ -65,13 +65,12 @@ class Frame:
         n = max(1, CHUNK_SAMPLES // (hy * self.samples.shape[3]))
         yield from ((g, slice(b, b + n)) for g in range(G) for b in range(0, B, n))
 
-    def _views(self, framed: Floats, runs: list[Run], g: int, some: slice) -> list[Floats]:
+    def _views(self, framed: Floats, near: Neighbours, g: int, some: slice) -> list[Floats]:
         """Numbers of every neighbour of the samples of some blocks, (blocks, hy, hx)."""
         hy, hx = self.stencil.layout.block[2:]
         return [
-            framed[max(g - r.back, 0), some, ABOVE + r.dy :, LEFT + r.dx + j :][:, :hy, :hx]
-            for r in runs
-            for j in range(r.n)
+            framed[max(g - back, 0), some, ABOVE + dy :, LEFT + dx :][:, :hy, :hx]
+            for back, dy, dx in zip(near.back, near.down, near.right)
         ]
 
     def learn_weights(self) -> tuple[Integers, int]:
@@ -90,16 +89,18 @@ class Frame:
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return set_anchors(whole, stencil, shift), shift
 
-    def _within(self, windows: "Windows", framed: Floats, runs: list[Run]) -> tuple[Floats, Floats]:
+    def _within(
+        self, windows: "Windows", framed: Floats, near: Neighbours
+    ) -> tuple[Floats, Floats]:
         """Numbers of windows: those of neighbours, (k, n, rows, columns), and their own."""
         _, B, H, W = framed.shape
         block = windows.group * B + windows.block
         corner = (block * H + ABOVE + windows.row) * W + LEFT + windows.column
         rows, columns = windows.shape
         inner = corner[:, None, None] + W * np.arange(rows)[:, None] + np.arange(columns)
-        near = [r.dx + r.dy * W - r.back * B * H * W + j for r in runs for j in range(r.n)]
+        offsets = near.right + near.down * W - near.back * B * H * W
         # Groups that are not there have no weight: any number does.
-        found = np.stack([framed.take(inner + offset, mode="clip") for offset in near])
+        found = np.stack([framed.take(inner + offset, mode="clip") for offset in offsets])
         return found, framed.take(inner)
 
     def predict(self, model: Model) -> tuple[Floats, Integers, Bools]:
@@ -182,8 +183,7 @@ def coding_order(layout: Layout) -> NDArray[np.intp]:
 
 def _find_rows(layout: Layout) -> Bools:
     """Return which rows of blocks lie in the array, (G, B, hy)."""
-    inside = np.arange(layout.block[2]) < layout.heights[:, None]
-    return np.asarray(inside & layout.filled[:, :, None])
+    return np.asarray(np.arange(layout.block[2]) < layout.rows[:, :, None])
 
 
 def choose_bins(energy: Floats) -> tuple[int, int]:
@@ -232,7 +232,7 @@ def choose_windows(stencil: Stencil, kind: int) -> Windows:
     starts = np.arange(0, hy - rows + 1, rows), np.arange(0, hx - columns + 1, columns)
     corners = np.meshgrid(groups, np.arange(layout.n_blocks), *starts, indexing="ij")
     g, b, y, x = (v.ravel() for v in corners)
-    inside = np.flatnonzero((y + rows <= layout.heights[b]) & layout.filled[g, b])
+    inside = np.flatnonzero(y + rows <= layout.rows[g, b])
     if inside.size:
         g, b, y, x = g[inside], b[inside], y[inside], x[inside]
     # Every window is as likely: steps of the golden ratio through all of them, none twice.

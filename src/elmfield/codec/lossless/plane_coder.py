@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from elmfield._array import running
 from elmfield._array.running import spread
-from elmfield._array.typing import Floats, Integers
+from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.ans import RAW_BITS, StreamReader, StreamWriter, Words, raw_entries
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossless import plane_model, wavefront
@@ -149,47 +149,36 @@ def _decode_plane(
 class _Wave:
     """Samples by step, (steps, G, lines, B), with margins, and errors of predictions.
 
-    Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g): neighbours are slices.
+    Lane (g, u, b) of step t holds sample x = t - 2u of row y = u - skew(g).
     """
 
     def __init__(self, layout: Layout, model: Model, stream: StreamReader) -> None:
-        self.layout, self.model, self.stencil = layout, model, Stencil.of(layout)
+        self.layout, self.model, stencil = layout, model, Stencil.of(layout)
         self.stream, self.tables = stream, model.tables()
-        self.G, self.B, self.top = layout.n_groups, layout.n_blocks, float(model.top)
-        self.matrices = model.matrices(self.stencil)
-        self.P = self.matrices.shape[1]
-        self.gains = model.gains[self.stencil.kinds].astype(float)
-        self.table = wavefront.level_weights()
-        self._allocate()
-
-    def _allocate(self) -> None:
-        layout, N = self.layout, self.G
-        self.back = max(run.back for run in self.stencil.samples)
-        self.lift = max(abs(run.du) for run in self.stencil.samples) + 1
-        lines = self.lift + layout.n_lines + wavefront.BELOW
+        self.N, self.B, self.top = layout.n_groups, layout.n_blocks, float(model.top)
+        self.matrices, self.table = model.matrices(stencil), wavefront.level_weights()
+        self.gains = model.gains[stencil.kinds].astype(float)
+        self.back = int(stencil.samples.back.max())
+        self.lift = 1 - int(stencil.samples.lines.min())
         self.early = 2 * self.lift + wavefront.LEFT + 1
         steps = self.early + layout.n_steps + wavefront.RIGHT + 2 * wavefront.BELOW
-        self.S = np.zeros((steps, self.back + N, lines, self.B))
-        self.S[:, self.back :] = self.model.first
+        lines = self.lift + layout.n_lines + wavefront.BELOW
+        self.S = np.zeros((steps, self.back + self.N, lines, self.B))
+        self.S[:, self.back :] = model.first
         self.errors = np.zeros(self.S.shape)
-        self.squares = np.zeros((4, N, self.P, lines, self.B))
-        self.near = np.empty(N * self.stencil.n_neighbours * layout.n_lines * self.B)
-        self.past = np.empty(N * self.stencil.n_errors * layout.n_lines * self.B)
-        self.edges = self._edges()
-        self.live = layout.valid.astype(np.float64)
-        self.whole = bool(layout.valid.all())
+        self.squares = np.zeros((4, self.N, self.matrices.shape[1], lines, self.B))
+        self.near, self.past = self._places(stencil.samples), self._places(stencil.errors)
+        y = np.arange(layout.n_lines)[:, None] - layout.skew[:, None, None]
+        for row, k, anchor in stencil.outside:
+            g, u, b = np.nonzero(y == np.where(row < 0, layout.heights - 1, row))
+            self.near[g, k[:, None], u, b] = self.near[g, anchor[:, None], u, b]
 
-    def _edges(self) -> list[tuple[Integers, Integers, Integers, Integers]]:
-        """Lanes at an edge of their block by line: (u, lanes (g, u, b), neighbours, anchors)."""
-        layout, out = self.layout, []
-        g, b = np.divmod(np.arange(self.G * self.B), self.B)
-        for row, k, anchor in self.stencil.outside:
-            y = np.full(self.B, row) if row >= 0 else layout.heights - 1
-            u = layout.skew[g] + y[b]
-            order = np.argsort(u, kind="stable")
-            lanes = np.stack([g[order], u[order], b[order]])
-            out.append((u[order], lanes, k[:, None], anchor[:, None]))
-        return out
+    def _places(self, near: wavefront.Neighbours) -> Integers:
+        """Return where neighbours of all lanes lie at step 0, flat, (G, neighbours, lines, B)."""
+        step = self.S[0]
+        lanes = np.arange(step.size).reshape(step.shape)[self.back :, self.lift :]
+        offsets = near.steps * step.size + (near.lines - near.back * step.shape[1]) * self.B
+        return lanes[:, None, : self.layout.n_lines] + offsets[:, None, None]
 
     def step(self, t: int) -> None:
         """Decode the samples of step t."""
@@ -208,46 +197,27 @@ class _Wave:
 
     def _samples(self, at: int, a: int, b: int) -> Floats:
         """Samples of lines a to b, (G, lines, B)."""
-        near = self._near(at, a, b)
-        guess = np.floor(self.matrices @ near).reshape(len(near), self.P, b - a, self.B)
+        near = self._gather(self.S, self.near, at, a, b)
+        guess = np.floor(self.matrices @ near).reshape(self.N, -1, b - a, self.B)
         blend = wavefront.blend(guess, self._past(at, a, b), self.table, 1)
         whole, above = wavefront.round_blend(blend, self.top)
         far, model = wavefront.is_far(above), self.model
         rows = wavefront.find_contexts(self._energy(at, a, b), far, model.lowest, model.coarse)
-        valid = None if self.whole else self.layout.valid[:, a:b].ravel().nonzero()[0]
+        valid = self.layout.valid[:, a:b]
         value = self._residuals(rows, valid)
         np.negative(value, out=value, where=above < 0)
         value += whole
         np.maximum(value, 0.0, out=value)
         np.minimum(value, self.top, out=value)
-        if not self.whole:
-            # Left of a first row stands `first`: rows take what is there from the line above.
-            np.copyto(value, model.first, where=self.live[:, a:b] == 0)
-        self._learn(at, a, b, value, guess, blend)
+        # Left of a first row stands `first`: rows take what is there from the line above.
+        np.copyto(value, model.first, where=~valid)
+        self._learn(at, a, b, value, guess, blend, valid)
         return value
 
-    def _gather(
-        self, source: Floats, runs: list[wavefront.Run], room: Floats, at: int, a: int, b: int
-    ) -> Floats:
-        """What runs of neighbours of lines a to b hold, (G, neighbours, lines, B)."""
-        N, K, k = self.G, sum(run.n for run in runs), 0
-        out = room[: N * K * (b - a) * self.B].reshape(N, K, b - a, self.B)
-        for back, _, dx, count, du in runs:
-            groups, t = slice(self.back - back, self.back - back + N), at + 2 * du + dx
-            lines = slice(self.lift + a + du, self.lift + b + du)
-            out[:, k : k + count] = source[t : t + count, groups, lines].transpose(1, 0, 2, 3)
-            k += count
-        return out
-
-    def _near(self, at: int, a: int, b: int) -> Floats:
-        """Neighbours of lines a to b, (G, K, lines * B)."""
-        near = self._gather(self.S, self.stencil.samples, self.near, at, a, b)
-        for u, lanes, ks, anchor in self.edges:
-            first, last = u.searchsorted((a, b))
-            if first < last:
-                g, line, block = lanes[:, first:last]
-                near[g, ks, line - a, block] = near[g, anchor, line - a, block]
-        return near.reshape(*near.shape[:2], -1)
+    def _gather(self, source: Floats, places: Integers, at: int, a: int, b: int) -> Floats:
+        """Return what neighbours of lines a to b hold, (G, neighbours, lines * B)."""
+        some = places[:, :, a:b] + at * self.S[0].size
+        return source.take(some.reshape(*some.shape[:2], -1))
 
     def _past(self, at: int, a: int, b: int) -> Floats:
         """Squared errors of the predictors at four neighbours, summed, plus 256."""
@@ -261,37 +231,34 @@ class _Wave:
 
     def _energy(self, at: int, a: int, b: int) -> Floats:
         """Expected errors, (G, lines, B)."""
-        past = self._gather(self.errors, self.stencil.errors, self.past, at, a, b)
-        energy = (self.gains[:, None, :-1] @ past.reshape(*past.shape[:2], -1))[:, 0]
+        past = self._gather(self.errors, self.past, at, a, b)
+        energy = (self.gains[:, None, :-1] @ past)[:, 0]
         energy += FRACTION * self.gains[:, -1:]
         return np.asarray(energy.reshape(-1, b - a, self.B), np.float64)
 
-    def _residuals(self, rows: Integers, valid: Integers | None) -> Floats:
+    def _residuals(self, rows: Integers, valid: Bools) -> Floats:
         """Residuals of the lanes that hold samples, 0 elsewhere, in the shape of the contexts."""
-        context = rows.reshape(-1)
-        context = context if valid is None else context[valid]
-        token = self.stream.decode(self.tables, self.model.classes.take(context))
+        token = self.stream.decode(self.tables, self.model.classes.take(rows[valid]))
         z = plane_model.LEAST.take(token) + self.stream.numbers(RAW.take(token))
         signed = (z + 1) >> 1
         np.negative(signed, out=signed, where=(z & 1) == 0)
         out = np.zeros(rows.shape)
-        out.reshape(-1)[slice(None) if valid is None else valid] = signed
+        out[valid] = signed
         return out
 
-    def _learn(self, at: int, a: int, b: int, value: Floats, guess: Floats, blend: Floats) -> None:
+    def _learn(
+        self, at: int, a: int, b: int, value: Floats, guess: Floats, blend: Floats, valid: Bools
+    ) -> None:
         """Remember how wrong predictions were, and 0 where there is no sample."""
         here = slice(self.lift + a, self.lift + b)
         true = FRACTION * value
-        live = self.live[:, a:b]
         away = guess - true[:, None]
         away *= away
         np.minimum(away, wavefront.SQUARE_LIMIT, out=away)
-        if not self.whole:
-            away *= live[:, None]
+        away *= valid[:, None]
         self.squares[at % 4, :, :, here] = away
         error = np.minimum(np.abs(blend - true), wavefront.ERROR_LIMIT)
-        if not self.whole:
-            error *= live
+        error *= valid
         self.errors[at, self.back :, here] = error
 
     def samples(self) -> NDArray[np.integer]:
@@ -299,5 +266,5 @@ class _Wave:
         for t in range(self.layout.n_steps):
             self.step(t)
         layout, steps = self.layout, self.S[self.early :, self.back :]
-        rows = [layout.slant(steps, g, self.lift).transpose(2, 0, 1) for g in range(self.G)]
+        rows = [layout.slant(steps, g, self.lift).transpose(2, 0, 1) for g in range(self.N)]
         return layout.join(np.stack(rows).astype(np.int64))

@@ -196,13 +196,13 @@ class Model:
             raise _bad_header()
         n_kinds = stencil.n_kinds
         if learned:
-            shape = (n_kinds, P, stencil.n_neighbours)
+            shape = (n_kinds, P, stencil.present.shape[1])
             weights, free = np.zeros(shape, np.int64), _find_free(stencil, shape)
             weights[free] = reader.array("<i2", int(free.sum()))
             weights = set_anchors(weights, stencil, shift)
-            gains = reader.array("u1", n_kinds * (stencil.n_errors + 1)).astype(np.int64)
-            gains = gains.reshape(n_kinds, -1)
-            gains[:, :-1] *= stencil.present_errors
+            there = stencil.present_errors
+            gains = reader.array("u1", there.size + n_kinds).astype(np.int64).reshape(n_kinds, -1)
+            gains[:, :-1] *= there
         else:
             weights, gains = default_weights(stencil, shift), default_gains(stencil)
         classes = reader.array("u1", 2 * BINS).astype(np.int64)
@@ -246,7 +246,7 @@ def default_weights(stencil: Stencil, shift: int) -> Integers:
     Neighbours of a sample's own group are in the order WW W NW N NE NN NNE.
     """
     one = 1 << shift
-    weights = np.zeros((stencil.n_kinds, 4, stencil.n_neighbours), np.int64)
+    weights = np.zeros((stencil.n_kinds, 4, stencil.present.shape[1]), np.int64)
     weights[:, 1, 3] = one
     weights[:, 2, 2], weights[:, 2, 3] = -one, one
     weights[:, 3, 2], weights[:, 3, 4] = -(one >> 1), one >> 1
@@ -258,7 +258,7 @@ def default_weights(stencil: Stencil, shift: int) -> Integers:
 
 def default_gains(stencil: Stencil) -> Integers:
     """Return weights of past errors of the sample's own group, by distance."""
-    gains = np.zeros((stencil.n_kinds, stencil.n_errors + 1), np.int64)
+    gains = np.zeros((stencil.n_kinds, stencil.present_errors.shape[1] + 1), np.int64)
     gains[:, : len(DEFAULT_GAINS)] = DEFAULT_GAINS
     gains[:, -1] = 8
     return gains

@@ -19,19 +19,10 @@ from elmfield.codec.ans import RAW_BITS, StreamReader, Words, too_short
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
-from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Stencil
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Neighbours, Stencil
 from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
 
 SHARES = wavefront.level_weights()
-
-
-class Neighbours(NamedTuple):
-    """Where neighbours lie: groups back, rows down, columns right, steps on."""
-
-    back: Integers
-    down: Integers
-    right: Integers
-    on: Integers
 
 
 class Geometry(NamedTuple):
@@ -158,7 +149,7 @@ def _predict_step(t: int, blocks: Geometry, model: Predictors, wave: Wave) -> No
     samples, errors, squares, guess, blend, context, _, _, scratch = wave
     size, at = squares.shape[2], 0
     group, turn = size // G, samples.size // size - 1
-    starts, gains = np.empty(near.on.size, np.int64), model.gains
+    starts, gains = np.empty(near.steps.size, np.int64), model.gains
     sums, energy = scratch[:4], scratch[4]
     bins = energy.view(np.int64)
     for g in range(G):
@@ -169,7 +160,7 @@ def _predict_step(t: int, blocks: Geometry, model: Predictors, wave: Wave) -> No
         while y < high:
             stop = y + 1 if y < 2 else high
             for k in range(model.used[g]):
-                place = ((t + near.on[k]) & turn) * size + max(g - near.back[k], 0) * group
+                place = ((t + near.steps[k]) & turn) * size + max(g - near.back[k], 0) * group
                 starts[k] = place + (y + 2 + near.down[k]) * B
             weights, lanes = model.weights[min(y, 2), g], (stop - y) * B
             _guess(samples, starts, model.used[g], weights, lanes, guess, at + (y - low) * B)
@@ -183,11 +174,11 @@ def _predict_step(t: int, blocks: Geometry, model: Predictors, wave: Wave) -> No
             for j in range(lanes):
                 row[j] = left[j] + right[j] + above[j] + corner[j] + 256.0
         _blend(guess, at, sums, lanes, blend)
-        energy[:lanes] = 16.0 * gains[g, past.on.size]
-        for f in range(past.on.size):
+        energy[:lanes] = 16.0 * gains[g, past.steps.size]
+        for f in range(past.steps.size):
             gain = gains[g, f]
             if gain:
-                place = ((t + past.on[f]) & turn) * size + max(g - past.back[f], 0) * group
+                place = ((t + past.steps[f]) & turn) * size + max(g - past.back[f], 0) * group
                 known = errors[place + (low + 2 + past.down[f]) * B :][:lanes]
                 for j in range(lanes):
                     energy[j] += gain * known[j]
@@ -297,7 +288,9 @@ def _store_step(t: int, blocks: Geometry, top: float, wave: Wave, out: NDArray[n
 def decode(stream: Stream, blocks: Geometry, model: Predictors, out: NDArray[np.int32]) -> int:
     """Decode one plane into its blocks, (G, B, height, width); return the next word."""
     (G, B), height, word, steps = blocks.rows.shape, blocks.height, 0, 1
-    while steps <= 4 - min(blocks.near.on.min(), blocks.past.on.min()):  # some are written ahead
+    while steps <= 4 - min(
+        blocks.near.steps.min(), blocks.past.steps.min()
+    ):  # some are written ahead
         steps *= 2
     size, n = G * (height + ABOVE + BELOW) * B, G * height * B
     ring = np.full(steps * size, model.first), np.zeros(steps * size), np.zeros((4, 4, size))
@@ -323,14 +316,9 @@ def _geometry(layout: Layout) -> Geometry:
     Neighbours that fill up to a multiple of four repeat the first.
     """
     spans = np.array([layout.lines(t) for t in range(layout.n_steps)], np.int64)
-    rows = np.ascontiguousarray(layout.heights * layout.filled, np.int64)
-    found = []
-    for runs, multiple in ((Stencil.of(layout).samples, 4), (Stencil.of(layout).errors, 1)):
-        each = [(r.back, r.dy, r.dx + j, 2 * r.du + r.dx + j) for r in runs for j in range(r.n)]
-        each += [each[0]] * (-len(each) % multiple)
-        found.append(Neighbours(*np.ascontiguousarray(np.array(each, np.int64).T)))
-    height, width = layout.block[2:]
-    return Geometry(rows, height, width, layout.skew, spans, found[0], found[1])
+    stencil, (height, width) = Stencil.of(layout), layout.block[2:]
+    near = Neighbours(*(np.append(x, x[:1].repeat(-x.size % 4)) for x in stencil.samples))
+    return Geometry(layout.rows, height, width, layout.skew, spans, near, stencil.errors)
 
 
 def _predictors(model: Model, stencil: Stencil) -> Predictors:

@@ -100,28 +100,24 @@ class Layout:
         return max(0, (t - self.block[3] + 2) // 2), min(self.n_lines, t // 2 + 1)
 
     @cached_property
-    def lengths(self) -> Integers:
-        """How much of every block lies in the array along A, Z and Y, shape (3, B); never 0."""
-        starts = np.indices(self.counts).reshape(4, -1)[:3] * np.array(self.block[:3])[:, None]
-        ends = np.array(self.shape[1:4])[:, None] - starts
-        return np.asarray(np.minimum(np.array(self.block[:3])[:, None], ends), np.int64)
+    def rows(self) -> Integers:
+        """How many rows of every group's blocks lie in the array, shape (G, B)."""
+        block, shape = np.array(self.block[:3])[:, None], np.array(self.shape[1:4])[:, None]
+        starts = np.indices(self.counts).reshape(4, -1)[:3] * block
+        lengths = np.minimum(block, shape - starts)  # along A, Z and Y, (3, B); never 0
+        _, a, z = self.groups.T[..., None]
+        return np.asarray(lengths[2] * ((a < lengths[0]) & (z < lengths[1])), np.int64)
 
     @property
     def heights(self) -> Integers:
         """Rows of every block that lie in the array, shape (B,)."""
-        return np.asarray(self.lengths[2])
-
-    @cached_property
-    def filled(self) -> Bools:
-        """Which groups of which blocks lie in the array, shape (G, B)."""
-        _, a, z = self.groups.T
-        return np.asarray((a[:, None] < self.lengths[0]) & (z[:, None] < self.lengths[1]))
+        return np.asarray(self.rows[0])
 
     @cached_property
     def valid(self) -> Bools:
         """Which lanes hold samples of the array, shape (G, U, B)."""
         y = np.arange(self.n_lines)[None, :, None] - self.skew[:, None, None]
-        return np.asarray((y >= 0) & (y < self.heights) & self.filled[:, None])
+        return np.asarray((y >= 0) & (y < self.rows[:, None]))
 
     @cached_property
     def sizes(self) -> Integers:
@@ -164,33 +160,33 @@ class Layout:
 # --- neighbours -----------------------------------------------------------------------------------
 
 
-class Run(NamedTuple):
-    """Neighbours in a row: `n` of them from column `dx` of row `dy`, `back` groups before.
+class Neighbours(NamedTuple):
+    """Samples around one: groups back, rows down, columns right, lines and steps on."""
 
-    `du` lines and, at `dx`, ``2 du + dx`` steps lie between them and the sample.
-    """
-
-    back: int
-    dy: int
-    dx: int
-    n: int
-    du: int
+    back: Integers
+    down: Integers
+    right: Integers
+    lines: Integers
+    steps: Integers
 
 
 class Set(NamedTuple):
-    """Neighbours in one group: `back` steps before on `axis` of (c, a, z), runs of (dy, dx, n)."""
+    """Neighbours in one group, (dy, dx): `back` steps before on `axis` of (c, a, z)."""
 
     axis: int
     back: int
-    samples: tuple[tuple[int, int, int], ...]
-    errors: tuple[tuple[int, int, int], ...]
+    samples: tuple[tuple[int, int], ...]
+    errors: tuple[tuple[int, int], ...]
     anchor: int
 
 
-OWN = Set(0, 0, ((0, -2, 2), (-1, -1, 3), (-2, 0, 2)), ((0, -2, 2), (-1, -1, 3), (-2, 0, 1)), 1)
-CHANNEL = Set(0, 1, ((0, -1, 3), (-1, -1, 3), (1, 0, 1)), ((0, 0, 2), (1, 0, 1)), 0)
-SECOND = Set(0, 2, ((0, -1, 2), (-1, 0, 1)), (), 0)
-SLICE = Set(2, 1, ((0, -1, 3), (-1, 0, 1), (1, 0, 1)), ((0, 0, 2), (1, 0, 1)), 0)
+_WEST, _NORTH = ((0, -2), (0, -1)), ((-1, -1), (-1, 0), (-1, 1))
+_MIDDLE, _SOUTH = ((0, -1), (0, 0), (0, 1)), ((1, 0),)
+_AHEAD = (*_MIDDLE[1:], *_SOUTH)
+OWN = Set(0, 0, (*_WEST, *_NORTH, (-2, 0), (-2, 1)), (*_WEST, *_NORTH, (-2, 0)), 1)
+CHANNEL = Set(0, 1, (*_MIDDLE, *_NORTH, *_SOUTH), _AHEAD, 0)
+SECOND = Set(0, 2, (*_MIDDLE[:2], (-1, 0)), (), 0)
+SLICE = Set(2, 1, (*_MIDDLE, (-1, 0), *_SOUTH), _AHEAD, 0)
 VOLUME = SLICE._replace(axis=1)
 """A sample's own group, the channel before, the one before that, the slice before, the one before
 on the first axis. The anchor of a set is the sample to the left."""
@@ -225,35 +221,29 @@ class Stencil:
         wanted = [(OWN, True), (CHANNEL, C > 1), (SECOND, C > 2), (SLICE, Z > 1), (VOLUME, A > 1)]
         return [s for s, there in wanted if there]
 
-    def _runs(self, s: Set, runs: tuple[tuple[int, int, int], ...]) -> list[Run]:
+    def _place(self, offsets: list[tuple[tuple[int, int], ...]]) -> Neighbours:
+        """Return the neighbours of all sets, from the offsets of each."""
         A, Z = self.layout.block[:2]
-        groups, lines = (A * Z, Z, 1)[s.axis], self.layout.skews[s.axis]
-        return [Run(s.back * groups, dy, dx, n, dy - s.back * lines) for dy, dx, n in runs]
+        backs = [s.back * (A * Z, Z, 1)[s.axis] for s in self.sets]
+        found = [(back, dy, dx) for back, own in zip(backs, offsets) for dy, dx in own]
+        back, down, right = np.ascontiguousarray(np.array(found, np.int64).T)
+        lines = down - self.layout.skew[back]
+        return Neighbours(back, down, right, lines, 2 * lines + right)
 
     @cached_property
-    def samples(self) -> list[Run]:
-        """Runs of neighbours, K in all."""
-        return [run for s in self.sets for run in self._runs(s, s.samples)]
+    def samples(self) -> Neighbours:
+        """Neighbours that predict a sample, K in all."""
+        return self._place([s.samples for s in self.sets])
 
     @cached_property
-    def errors(self) -> list[Run]:
-        """Runs of past errors that say how large the next one will be, F in all."""
-        return [run for s in self.sets for run in self._runs(s, s.errors)]
-
-    @property
-    def n_neighbours(self) -> int:
-        """K, the number of neighbours."""
-        return sum(run.n for run in self.samples)
-
-    @property
-    def n_errors(self) -> int:
-        """F, the number of past errors."""
-        return sum(run.n for run in self.errors)
+    def errors(self) -> Neighbours:
+        """Those whose past errors say how large the next one will be, F in all."""
+        return self._place([s.errors for s in self.sets])
 
     @cached_property
     def anchors(self) -> list[tuple[int, int, int]]:
         """(first neighbour, number of them, anchor among all neighbours) of every set."""
-        sizes = [sum(n for _, _, n in s.samples) for s in self.sets]
+        sizes = [len(s.samples) for s in self.sets]
         firsts = [sum(sizes[:i]) for i in range(len(sizes))]
         return [(a, n, a + s.anchor) for a, n, s in zip(firsts, sizes, self.sets, strict=True)]
 
@@ -263,8 +253,8 @@ class Stencil:
 
         (row from the top, or -1 for the last, neighbours, the anchors of their sets).
         """
-        dy = np.concatenate([np.full(run.n, run.dy) for run in self.samples])
-        anchor = np.concatenate([np.full(n, a) for _, n, a in self.anchors])
+        dy, (_, sizes, anchors) = self.samples.down, zip(*self.anchors)
+        anchor = np.repeat(anchors, sizes)
         cases = [(0, dy < 0), (1, dy < -1), (-1, dy > 0)]
         return [(row, np.flatnonzero(k), anchor[k]) for row, k in cases if k.any()]
 
@@ -291,18 +281,18 @@ class Stencil:
     @cached_property
     def present(self) -> Bools:
         """Which neighbours a kind of group has, shape (kinds, K)."""
-        return self._present([sum(n for _, _, n in s.samples) for s in self.sets])
+        return self._present([len(s.samples) for s in self.sets])
 
     @property
     def used(self) -> Integers:
         """How many neighbours, up to the last it has, every group looks at, shape (G,)."""
-        last = self.n_neighbours - self.present[:, ::-1].argmax(axis=1)
+        last = self.present.shape[1] - self.present[:, ::-1].argmax(axis=1)
         return np.asarray(last[self.kinds], np.int64)
 
     @cached_property
     def present_errors(self) -> Bools:
         """Which past errors a kind of group has, shape (kinds, F)."""
-        return self._present([sum(n for _, _, n in s.errors) for s in self.sets])
+        return self._present([len(s.errors) for s in self.sets])
 
 
 # --- prediction -----------------------------------------------------------------------------------
