@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec.lossless.wavefront import Layout, Stencil
+from elmfield.codec.lossless.wavefront import Layout
 
 SHAPES = st.tuples(
     st.integers(1, 4), st.integers(1, 9), st.integers(1, 18), st.integers(1, 70), st.integers(1, 30)
@@ -27,11 +27,10 @@ def test_blocks_are_the_array_again(shape, ndim):
 @given(shape=SHAPES, ndim=st.integers(1, 4))
 def test_every_sample_is_coded_once_and_after_its_neighbours(shape, ndim):
     layout = layouts(shape, ndim)
-    stencil = Stencil(layout)
     outside = layout.counts[3] * layout.block[3] - layout.shape[4]
     rows = int(np.prod(layout.shape[:4]))
     assert layout.sizes.sum() == rows * (layout.shape[4] + outside)
-    for near in stencil.samples, stencil.errors:
+    for near in layout.near, layout.past:
         assert (near.steps < 0).all()
         # A neighbour `back` groups before lies skew lines higher.
         assert (near.lines == near.down - layout.skew[near.back]).all()

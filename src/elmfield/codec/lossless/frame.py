@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Bools, Floats, Integers
 from elmfield.codec.lossless import wavefront
-from elmfield.codec.lossless.plane_model import Model, set_anchors
-from elmfield.codec.lossless.wavefront import ABOVE, FRACTION, LEFT, Layout, Neighbours, Stencil
+from elmfield.codec.lossless.plane_model import N_PREDICTORS, Model, set_anchors
+from elmfield.codec.lossless.wavefront import ABOVE, FRACTION, LEFT, Layout, Neighbours
 
 CHUNK_SAMPLES = 8192
 
@@ -26,19 +26,19 @@ class Frame:
 
     Left of a row stands the first sample of the row above, left of row 0 `first`; right of a row
     stands its last sample; below a block stands, for every sample, the one to the left of it in the
-    last row. Rows above are never read (:meth:`Stencil.outside`).
+    last row. Rows above are never read (:meth:`Layout.outside`).
 
     Parameters
     ----------
-    stencil : Stencil
-        Neighbours.
+    layout : Layout
+        The blocks.
     samples : array
         Blocks in their frames.
     rows : array of bool, shape (G, B, hy)
         Which rows of blocks lie in the array.
     """
 
-    stencil: Stencil
+    layout: Layout
     samples: Floats
     rows: NDArray[np.bool_]
     first: int
@@ -57,7 +57,7 @@ class Frame:
         inner[..., LEFT + hx :] = blocks[..., -1:]
         b, below = np.arange(B), ABOVE + layout.heights
         samples[:, b, below, 1:] = samples[:, b, below - 1, :-1]
-        return cls(Stencil.of(layout), samples, _find_rows(layout), first)
+        return cls(layout, samples, _find_rows(layout), first)
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
         """Groups in order, and some of their blocks at a time."""
@@ -67,7 +67,7 @@ class Frame:
 
     def _views(self, framed: Floats, near: Neighbours, g: int, some: slice) -> list[Floats]:
         """Numbers of every neighbour of the samples of some blocks, (blocks, hy, hx)."""
-        hy, hx = self.stencil.layout.block[2:]
+        hy, hx = self.layout.block[2:]
         return [
             framed[max(g - back, 0), some, ABOVE + dy :, LEFT + dx :][:, :hy, :hx]
             for back, dy, dx in zip(near.back, near.down, near.right)
@@ -75,19 +75,18 @@ class Frame:
 
     def learn_weights(self) -> tuple[Integers, int]:
         """Return learned weights of every kind of group, and their bits."""
-        stencil = self.stencil
-        found, shift = [], 6
-        for kind in range(stencil.n_kinds):
-            windows = choose_windows(stencil, kind)
-            X, target = self._within(windows, self.samples, stencil.samples)
-            for row, k, anchor in stencil.outside[:2]:
+        layout, found, shift = self.layout, [], 6
+        for kind, present in enumerate(layout.present_near):
+            windows = choose_windows(layout, kind)
+            X, target = self._within(windows, self.samples, layout.near)
+            for row, k, anchor in layout.outside[:2]:
                 down = row - windows.row
                 n = np.flatnonzero((down >= 0) & (down < windows.shape[0]))
                 X[k[:, None], n, down[n]] = X[anchor[:, None], n, down[n]]
-            found.append(_learn_predictors(X, target, stencil, stencil.present[kind]))
+            found.append(_learn_predictors(X, target, layout, present))
             shift = max(shift, _choose_shift(X, target, found[-1]))
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
-        return set_anchors(whole, stencil, shift), shift
+        return set_anchors(whole, layout, shift), shift
 
     def _within(
         self, windows: "Windows", framed: Floats, near: Neighbours
@@ -113,14 +112,14 @@ class Frame:
         z, far : arrays, shape (n,)
             Residuals as numbers from 0, and whether the blend is far from a whole number.
         """
-        S, stencil, table = self.samples, self.stencil, wavefront.level_weights()
-        hy, hx = stencil.layout.block[2:]
-        matrices, error = model.matrices(stencil), np.zeros(S.shape)
+        S, layout, table = self.samples, self.layout, wavefront.level_weights()
+        hy, hx = layout.block[2:]
+        matrices, error = model.matrices(layout), np.zeros(S.shape)
         blends = np.zeros((*self.rows.shape, hx))
         for g, some in self._parts():
-            K = int(stencil.used[g])
-            near = np.stack(self._views(S, stencil.samples, g, some)[:K])
-            for row, ks, anchor in stencil.outside[: min(hy, 2)]:
+            K = int(layout.used[g])
+            near = np.stack(self._views(S, layout.near, g, some)[:K])
+            for row, ks, anchor in layout.outside[: min(hy, 2)]:
                 k = ks[ks < K]
                 near[k, :, row] = near[anchor[: len(k)], :, row]
             guess = np.floor(np.tensordot(matrices[g, :, :K], near, 1))
@@ -147,20 +146,19 @@ class Frame:
     def learn_gains(self, error: Floats) -> Integers:
         """Return learned weights of past errors, one row for each kind of group."""
         out = []
-        for kind in range(self.stencil.n_kinds):
-            windows = choose_windows(self.stencil, kind)
-            past, own = self._within(windows, error, self.stencil.errors)
-            there = self.stencil.present_errors[kind][:, None]
-            out.append(_learn_gains(past.reshape(len(past), -1) * there, own.ravel()))
+        for kind, present in enumerate(self.layout.present_past):
+            windows = choose_windows(self.layout, kind)
+            past, own = self._within(windows, error, self.layout.past)
+            out.append(_learn_gains(past.reshape(len(past), -1) * present[:, None], own.ravel()))
         return np.stack(out)
 
     def expect(self, error: Floats, gains: Integers) -> Floats:
         """Return the expected error of every sample."""
-        energy = np.empty((*self.rows.shape, self.stencil.layout.block[3]))
-        per_group = gains[self.stencil.kinds].astype(np.float64)
+        energy = np.empty((*self.rows.shape, self.layout.block[3]))
+        per_group = gains[self.layout.kinds].astype(np.float64)
         for g, some in self._parts():
             energy[g, some] = FRACTION * per_group[g, -1]
-            near = self._views(error, self.stencil.errors, g, some)
+            near = self._views(error, self.layout.past, g, some)
             for gain, past in zip(per_group[g, :-1], near, strict=True):
                 if gain:
                     energy[g, some] += gain * past
@@ -199,7 +197,6 @@ def choose_bins(energy: Floats) -> tuple[int, int]:
 LEARNED_SAMPLES = 16_000
 """Samples to learn predictors from: of 10 000 a mask became 4 % larger, an eighth faster."""
 WINDOW_ROWS, WINDOW_COLUMNS = 4, 16
-PREDICTORS = 4
 ROUNDS = 4
 """So many times samples go to the predictor that does best around them, and it is fitted anew."""
 
@@ -223,12 +220,11 @@ class Windows(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def choose_windows(stencil: Stencil, kind: int) -> Windows:
+def choose_windows(layout: Layout, kind: int) -> Windows:
     """Return windows all over a kind of group."""
-    layout = stencil.layout
     hy, hx = layout.block[2:]
     rows, columns = min(WINDOW_ROWS, hy), min(WINDOW_COLUMNS, hx)
-    groups = np.flatnonzero(stencil.kinds == kind)
+    groups = np.flatnonzero(layout.kinds == kind)
     starts = np.arange(0, hy - rows + 1, rows), np.arange(0, hx - columns + 1, columns)
     corners = np.meshgrid(groups, np.arange(layout.n_blocks), *starts, indexing="ij")
     g, b, y, x = (v.ravel() for v in corners)
@@ -241,15 +237,15 @@ def choose_windows(stencil: Stencil, kind: int) -> Windows:
     return Windows(g[some], b[some], y[some], x[some], (rows, columns))
 
 
-def _learn_predictors(X: Floats, target: Floats, stencil: Stencil, present: Bools) -> Floats:
+def _learn_predictors(X: Floats, target: Floats, layout: Layout, present: Bools) -> Floats:
     """Return weights (P, K) of neighbours X, (K, n, rows, hx), for a target; 0 for anchors."""
     changes = np.empty_like(X)
     keep = present.copy()
-    for first, n, anchor in stencil.anchors:
+    for first, n, anchor in layout.anchors:
         changes[first : first + n] = X[first : first + n] - X[anchor]
         keep[anchor] = False
     shape, K = target.shape, int(keep.sum())
-    weights = np.zeros((PREDICTORS, len(X)))
+    weights = np.zeros((N_PREDICTORS, len(X)))
     both = np.empty((target.size, K + 1))  # what predicts, and what is predicted
     both[:, :-1] = changes[keep].reshape(K, -1).T
     both[:, -1] = (target - X[1]).ravel()
@@ -263,7 +259,7 @@ def _learn_predictors(X: Floats, target: Floats, stencil: Stencil, present: Bool
         if rounds_left:
             errors = _errors(fits, both)
             errors *= errors
-            owner = _sum_3x3(errors.reshape(PREDICTORS, *shape)).argmin(axis=0).ravel()
+            owner = _sum_3x3(errors.reshape(N_PREDICTORS, *shape)).argmin(axis=0).ravel()
     weights[:, keep] = fits
     return weights
 
@@ -277,7 +273,7 @@ def _errors(fits: Floats, both: Floats) -> Floats:
 def _fit_owners(both: Floats, owner: Integers) -> Floats:
     """Return every predictor's fit to the samples it owns, (P, K)."""
     order = np.argsort(owner.astype(np.int8), kind="stable")
-    ends = np.searchsorted(owner, np.arange(PREDICTORS + 1), sorter=order).tolist()
+    ends = np.searchsorted(owner, np.arange(N_PREDICTORS + 1), sorter=order).tolist()
     both = both.take(order, axis=0)
     parts = [both[i:j] for i, j in pairwise(ends)]
     return _solve(np.stack([part.T @ part for part in parts]))
@@ -289,7 +285,7 @@ def _sort_by_direction(X: Floats) -> Integers:
     across = np.abs(n - nw) + np.abs(n - ne) + np.abs(w - ww)
     down = np.abs(w - nw) + np.abs(n - nn) + np.abs(ne - nne)
     ratio = ((across - down) / (across + down + 1.0)).ravel()
-    edges = np.quantile(ratio, np.arange(1, PREDICTORS) / PREDICTORS)
+    edges = np.quantile(ratio, np.arange(1, N_PREDICTORS) / N_PREDICTORS)
     return np.asarray(np.searchsorted(edges, ratio), np.int64)
 
 

@@ -16,7 +16,7 @@ from elmfield.codec.container import ByteReader, ByteWriter, damaged
 from elmfield.codec.lossless import plane_model, wavefront
 from elmfield.codec.lossless.frame import Frame, choose_bins, coding_order
 from elmfield.codec.lossless.plane_model import N_TOKENS, RAW, Model
-from elmfield.codec.lossless.wavefront import BINS, FRACTION, Layout, Stencil
+from elmfield.codec.lossless.wavefront import BINS, FRACTION, Layout
 
 LEARNING_SAMPLES = 1500
 """With fewer samples nothing is learned: weights would cost more than they save."""
@@ -54,9 +54,9 @@ def _encode_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> t
         weights, shift = frame.learn_weights()
         learned = plane_model.is_exact(weights, top, shift)
     if not learned:
-        weights = plane_model.default_weights(frame.stencil, shift)
+        weights = plane_model.default_weights(layout, shift)
     none, empty = np.zeros(0, np.int64), np.zeros((0, 0), np.uint8)
-    gains = plane_model.default_gains(frame.stencil)
+    gains = plane_model.default_gains(layout)
     model = Model(top, frame.first, shift, weights, gains, 0, 0, none, empty, learned)
     if running.pays(values.size >> ENCODING_SHARE):
         from elmfield.codec.lossless.prediction_kernels import predict_frame
@@ -79,7 +79,7 @@ def _encode_plane(values: NDArray[np.integer], layout: Layout, tail: Words) -> t
     entries = model.tables().entries[classes].ravel()  # of every context and token
     pairs, z = pairs.take(coding_order(layout)), z.take(coding_order(layout))
     stream = _encode_stream(entries.take(pairs), z, RAW.take(pairs % N_TOKENS), layout.sizes, tail)
-    return model.pack(frame.stencil), stream
+    return model.pack(layout), stream
 
 
 def _encode_stream(
@@ -136,7 +136,7 @@ def _decode_plane(
     layout, header, data = coded
     if not header:
         return np.zeros(layout.shape, np.int64), NO_WORDS
-    model, stream = Model.unpack(header, Stencil.of(layout)), StreamReader(data)
+    model, stream = Model.unpack(header, layout), StreamReader(data)
     if is_compiled:
         from elmfield.codec.lossless.prediction_kernels import decode_plane
 
@@ -153,13 +153,13 @@ class _Wave:
     """
 
     def __init__(self, layout: Layout, model: Model, stream: StreamReader) -> None:
-        self.layout, self.model, stencil = layout, model, Stencil.of(layout)
+        self.layout, self.model = layout, model
         self.stream, self.tables = stream, model.tables()
         self.N, self.B, self.top = layout.n_groups, layout.n_blocks, float(model.top)
-        self.matrices, self.table = model.matrices(stencil), wavefront.level_weights()
-        self.gains = model.gains[stencil.kinds].astype(float)
-        self.back = int(stencil.samples.back.max())
-        self.lift = 1 - int(stencil.samples.lines.min())
+        self.matrices, self.table = model.matrices(layout), wavefront.level_weights()
+        self.gains = model.gains[layout.kinds].astype(float)
+        self.back = int(layout.near.back.max())
+        self.lift = 1 - int(layout.near.lines.min())
         self.early = 2 * self.lift + wavefront.LEFT + 1
         steps = self.early + layout.n_steps + wavefront.RIGHT + 2 * wavefront.BELOW
         lines = self.lift + layout.n_lines + wavefront.BELOW
@@ -167,9 +167,9 @@ class _Wave:
         self.S[:, self.back :] = model.first
         self.errors = np.zeros(self.S.shape)
         self.squares = np.zeros((4, self.N, self.matrices.shape[1], lines, self.B))
-        self.near, self.past = self._places(stencil.samples), self._places(stencil.errors)
+        self.near, self.past = self._places(layout.near), self._places(layout.past)
         y = np.arange(layout.n_lines)[:, None] - layout.skew[:, None, None]
-        for row, k, anchor in stencil.outside:
+        for row, k, anchor in layout.outside:
             g, u, b = np.nonzero(y == np.where(row < 0, layout.heights - 1, row))
             self.near[g, k[:, None], u, b] = self.near[g, anchor[:, None], u, b]
 
@@ -184,7 +184,7 @@ class _Wave:
         """Decode the samples of step t."""
         layout, at, up = self.layout, t + self.early, self.lift
         S = self.S
-        a, b = layout.lines(t)
+        a, b = layout.spans[t].tolist()
         if t % 2 == 0 and t // 2 < layout.n_lines:  # a row begins: left of it stands what is above
             u = up + t // 2
             S[at - wavefront.LEFT : at, :, u] = S[at - 2, :, u - 1]

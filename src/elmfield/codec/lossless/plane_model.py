@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec.container import ByteReader, damaged
-from elmfield.codec.lossless.wavefront import BINS, FRACTION, Stencil
+from elmfield.codec.lossless.wavefront import BINS, FRACTION, Layout
 from elmfield.codec.symbol_tables import TABLE_BITS, Tables, frequencies
 from elmfield.errors import StoreError
 
 MAX_RANGE = (1 << 31) - 1
 """Samples of a plane lie between 0 and this."""
 MAX_HEADER_BYTES = 1 << 22
+N_PREDICTORS = 4
 DEFAULT_GAINS = (6, 16, 6, 16, 10, 6)
 """Without learning: what an error in the past says, in 64ths, in the order of the runs."""
 DIRECT = 16
@@ -157,10 +158,10 @@ class Model:
     levels: NDArray[np.uint8]
     learned: bool = True
 
-    def matrices(self, stencil: Stencil) -> Floats:
+    def matrices(self, layout: Layout) -> Floats:
         """Return weights of every group for predictions in sixteenths, shape (G, P, K)."""
         scaled = self.weights.astype(np.float64) * (FRACTION / (1 << self.shift))
-        return np.asarray(scaled[stencil.kinds], np.float64)
+        return np.asarray(scaled[layout.kinds], np.float64)
 
     def tables(self) -> Tables:
         """Return the tables of tokens: the sizes that levels say, made to sum to 2^12."""
@@ -170,14 +171,14 @@ class Model:
             raise damaged("has a table with an impossible frequency")
         return Tables.of(frequencies(LEVEL_SIZES[level]))
 
-    def pack(self, stencil: Stencil) -> bytes:
+    def pack(self, layout: Layout) -> bytes:
         """Return the bytes of the header."""
         K, A = self.levels.shape
         P, high, low = self.weights.shape[1], self.lowest >> 8, self.lowest & 255
         data = np.array([self.top, self.first], "<i8").tobytes()
         data += bytes([self.learned, P, self.shift, K, A, self.coarse, high, low])
         if self.learned:
-            free = self.weights[_find_free(stencil, self.weights.shape)]
+            free = self.weights[_find_free(layout)]
             data += free.astype("<i2").tobytes() + self.gains.astype(np.uint8).tobytes()
         change = np.diff(self.levels, axis=1, prepend=np.uint8(0))
         data += self.classes.astype(np.uint8).tobytes() + change.tobytes()
@@ -185,26 +186,25 @@ class Model:
         return deflate.compress(data) + deflate.flush()
 
     @classmethod
-    def unpack(cls, data: bytes, stencil: Stencil) -> "Model":
+    def unpack(cls, data: bytes, layout: Layout) -> "Model":
         """Return the model of a header's bytes; StoreError where they make no sense."""
         reader = ByteReader(_inflate(data))
         top, first = reader.array("<i8", 2).tolist()
         learned, P, shift, K, A, coarse, high, low = reader.take(8)
-        good = 0 <= first <= top <= MAX_RANGE and P == 4 and max(shift, 14) == 14
+        good = 0 <= first <= top <= MAX_RANGE and P == N_PREDICTORS and max(shift, 14) == 14
         good = good and max(learned, 1) == 1 and max(coarse, 2) == 2
         if not good or not 1 <= K <= 2 * BINS or not 1 <= A <= N_TOKENS:
             raise _bad_header()
-        n_kinds = stencil.n_kinds
         if learned:
-            shape = (n_kinds, P, stencil.present.shape[1])
-            weights, free = np.zeros(shape, np.int64), _find_free(stencil, shape)
+            free, there = _find_free(layout), layout.present_past
+            weights = np.zeros(free.shape, np.int64)
             weights[free] = reader.array("<i2", int(free.sum()))
-            weights = set_anchors(weights, stencil, shift)
-            there = stencil.present_errors
-            gains = reader.array("u1", there.size + n_kinds).astype(np.int64).reshape(n_kinds, -1)
+            weights = set_anchors(weights, layout, shift)
+            gains = reader.array("u1", there.size + len(there)).astype(np.int64)
+            gains = gains.reshape(len(there), -1)
             gains[:, :-1] *= there
         else:
-            weights, gains = default_weights(stencil, shift), default_gains(stencil)
+            weights, gains = default_weights(layout, shift), default_gains(layout)
         classes = reader.array("u1", 2 * BINS).astype(np.int64)
         levels = np.cumsum(reader.array("u1", K * A).reshape(K, A), axis=1, dtype=np.uint8)
         exact = is_exact(weights, top, shift)
@@ -216,10 +216,10 @@ class Model:
         )
 
 
-def set_anchors(weights: Integers, stencil: Stencil, shift: int) -> Integers:
+def set_anchors(weights: Integers, layout: Layout, shift: int) -> Integers:
     """Return weights whose anchors make each set sum to 0, a sample's own to 1 (``2^shift``)."""
     out = weights.copy()
-    for i, (first, n, anchor) in enumerate(stencil.anchors):
+    for i, (first, n, anchor) in enumerate(layout.anchors):
         out[:, :, anchor] = 0
         rest = out[:, :, first : first + n].sum(axis=2)
         out[:, :, anchor] = (1 << shift if i == 0 else 0) - rest
@@ -231,14 +231,14 @@ def is_exact(weights: Integers, top: int, shift: int) -> bool:
     return int(np.abs(weights).sum(axis=2).max()) * max(top, 1) < 1 << (35 + shift)
 
 
-def _find_free(stencil: Stencil, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _find_free(layout: Layout) -> NDArray[np.bool_]:
     """Return which weights are written: those of neighbours that are there and no anchors."""
-    free = np.broadcast_to(stencil.present[:, None], shape).copy()
-    free[:, :, [anchor for _, _, anchor in stencil.anchors]] = False
+    free = np.repeat(layout.present_near[:, None], N_PREDICTORS, axis=1)
+    free[:, :, [anchor for _, _, anchor in layout.anchors]] = False
     return free
 
 
-def default_weights(stencil: Stencil, shift: int) -> Integers:
+def default_weights(layout: Layout, shift: int) -> Integers:
     """Return four predictors that need no learning: W, N, W + N - NW, and W + (NE - NW) / 2.
 
     Where there is a second set, the last is W moved as that moves: W + C' - W'.
@@ -246,22 +246,21 @@ def default_weights(stencil: Stencil, shift: int) -> Integers:
     Neighbours of a sample's own group are in the order WW W NW N NE NN NNE.
     """
     one = 1 << shift
-    weights = np.zeros((stencil.n_kinds, 4, stencil.present.shape[1]), np.int64)
+    weights = np.zeros(_find_free(layout).shape, np.int64)
     weights[:, 1, 3] = one
     weights[:, 2, 2], weights[:, 2, 3] = -one, one
     weights[:, 3, 2], weights[:, 3, 4] = -(one >> 1), one >> 1
-    for _, _, anchor in stencil.anchors[1:2]:
+    for _, _, anchor in layout.anchors[1:2]:
         weights[:, 3, anchor + 1] = one
         weights[:, 3, 2] = weights[:, 3, 4] = 0
-    return set_anchors(weights * stencil.present[:, None], stencil, shift)
+    return set_anchors(weights * layout.present_near[:, None], layout, shift)
 
 
-def default_gains(stencil: Stencil) -> Integers:
+def default_gains(layout: Layout) -> Integers:
     """Return weights of past errors of the sample's own group, by distance."""
-    gains = np.zeros((stencil.n_kinds, stencil.present_errors.shape[1] + 1), np.int64)
-    gains[:, : len(DEFAULT_GAINS)] = DEFAULT_GAINS
-    gains[:, -1] = 8
-    return gains
+    kinds, F = layout.present_past.shape
+    row = [*DEFAULT_GAINS, *[0] * (F - len(DEFAULT_GAINS)), 8]
+    return np.tile(np.array(row, np.int64), (kinds, 1))
 
 
 def _inflate(data: bytes) -> bytes:

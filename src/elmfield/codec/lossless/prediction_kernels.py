@@ -19,7 +19,7 @@ from elmfield.codec.ans import RAW_BITS, StreamReader, Words, too_short
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
-from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Neighbours, Stencil
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Neighbours
 from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
 
 SHARES = wavefront.level_weights()
@@ -315,39 +315,37 @@ def _geometry(layout: Layout) -> Geometry:
 
     Neighbours that fill up to a multiple of four repeat the first.
     """
-    spans = np.array([layout.lines(t) for t in range(layout.n_steps)], np.int64)
-    stencil, (height, width) = Stencil.of(layout), layout.block[2:]
-    near = Neighbours(*(np.append(x, x[:1].repeat(-x.size % 4)) for x in stencil.samples))
-    return Geometry(layout.rows, height, width, layout.skew, spans, near, stencil.errors)
+    near = Neighbours(*(np.append(x, x[:1].repeat(-x.size % 4)) for x in layout.near))
+    return Geometry(layout.rows, *layout.block[2:], layout.skew, layout.spans, near, layout.past)
 
 
-def _predictors(model: Model, stencil: Stencil) -> Predictors:
+def _predictors(model: Model, layout: Layout) -> Predictors:
     """Return predictors: those of the first two rows look at anchors instead of above a block."""
-    inner = model.matrices(stencil)
+    inner = model.matrices(layout)
     weights = np.stack([inner] * 3)
-    for row, ks, anchors in stencil.outside[:2]:
+    for row, ks, anchors in layout.outside[:2]:
         weights[row][:, :, ks] = 0.0
         for k, anchor in zip(ks, anchors, strict=True):
             weights[row, :, :, anchor] += inner[:, :, k]
     weights = np.pad(weights, [(0, 0)] * 3 + [(0, -weights.shape[3] % 4)])
-    used, gains = -(-stencil.used // 4) * 4, model.gains[stencil.kinds].astype(np.float64)
+    used, gains = -(-layout.used // 4) * 4, model.gains[layout.kinds].astype(np.float64)
     ends, bins = (float(model.top), float(model.first)), (model.lowest, model.coarse)
     return Predictors(*ends, weights, used, gains, *bins, model.classes)
 
 
 def predict_frame(frame: Frame, model: Model) -> tuple[Floats, Integers, Bools]:
     """Return what `Frame.predict` does."""
-    blocks = _geometry(frame.stencil.layout)
+    blocks = _geometry(frame.layout)
     error, n = np.zeros(frame.samples.shape), int(blocks.rows.sum()) * blocks.width
     z, far = np.empty(n, np.int64), np.empty(n, np.bool_)
-    predict_rows(frame.samples, blocks, _predictors(model, frame.stencil), error, z, far)
+    predict_rows(frame.samples, blocks, _predictors(model, frame.layout), error, z, far)
     return error, z, far
 
 
 def decode_plane(layout: Layout, model: Model, stream: StreamReader) -> NDArray[np.integer]:
     """Return the samples of a plane, (C, A, Z, Y, X)."""
     out = np.zeros((layout.n_groups, layout.n_blocks, *layout.block[2:]), np.int32)
-    known, tables = _predictors(model, Stencil.of(layout)), model.tables()
+    known, tables = _predictors(model, layout), model.tables()
     coded = stream.x, stream.words, tables.entries, tables.slots
     stream.at = decode(coded, _geometry(layout), known, out)
     if stream.at >= stream.words.size:

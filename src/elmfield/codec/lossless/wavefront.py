@@ -31,9 +31,41 @@ ABOVE, BELOW, LEFT, RIGHT = 2, 1, 2, 1
 """Rows and columns around a block that neighbours may ask for."""
 
 
+class Neighbours(NamedTuple):
+    """Samples around one: groups back, rows down, columns right, lines and steps on."""
+
+    back: Integers
+    down: Integers
+    right: Integers
+    lines: Integers
+    steps: Integers
+
+
+class Set(NamedTuple):
+    """Neighbours in one group, (dy, dx): `back` steps before on `axis` of (c, a, z)."""
+
+    axis: int
+    back: int
+    samples: tuple[tuple[int, int], ...]
+    errors: tuple[tuple[int, int], ...]
+    anchor: int
+
+
+_WEST, _NORTH = ((0, -2), (0, -1)), ((-1, -1), (-1, 0), (-1, 1))
+_MIDDLE, _SOUTH = ((0, -1), (0, 0), (0, 1)), ((1, 0),)
+_AHEAD = (*_MIDDLE[1:], *_SOUTH)
+OWN = Set(0, 0, (*_WEST, *_NORTH, (-2, 0), (-2, 1)), (*_WEST, *_NORTH, (-2, 0)), 1)
+CHANNEL = Set(0, 1, (*_MIDDLE, *_NORTH, *_SOUTH), _AHEAD, 0)
+SECOND = Set(0, 2, (*_MIDDLE[:2], (-1, 0)), (), 0)
+SLICE = Set(2, 1, (*_MIDDLE, (-1, 0), *_SOUTH), _AHEAD, 0)
+VOLUME = SLICE._replace(axis=1)
+"""A sample's own group, the channel before, the one before that, the slice before, the one before
+on the first axis. The anchor of a set is the sample to the left."""
+
+
 @dataclass(frozen=True)
 class Layout:
-    """The blocks of an array.
+    """The blocks of an array, and the neighbours that samples have in them.
 
     Parameters
     ----------
@@ -75,15 +107,11 @@ class Layout:
         return np.indices((self.shape[0], *self.block[:2])).reshape(3, -1).T.astype(np.int64)
 
     @cached_property
-    def skews(self) -> tuple[int, int, int]:
-        """What one step in c, a, z adds to u."""
-        c, a, z = self.shape[0] > 1, self.block[0] > 1, self.block[1] > 1
-        return c * (2 << z << a), a * (2 << z), z * 2
-
-    @cached_property
     def skew(self) -> Integers:
         """First u of every group, shape (G,)."""
-        return np.asarray(self.groups @ np.array(self.skews, np.int64), np.int64)
+        c, a, z = self.shape[0] > 1, self.block[0] > 1, self.block[1] > 1
+        steps = np.array([c * (2 << z << a), a * (2 << z), z * 2], np.int64)
+        return np.asarray(self.groups @ steps, np.int64)
 
     @property
     def n_lines(self) -> int:
@@ -95,9 +123,12 @@ class Layout:
         """How many values t has."""
         return self.block[3] + 2 * (self.n_lines - 1)
 
-    def lines(self, t: int) -> tuple[int, int]:
-        """Return the range of u that have a sample at step t."""
-        return max(0, (t - self.block[3] + 2) // 2), min(self.n_lines, t // 2 + 1)
+    @cached_property
+    def spans(self) -> Integers:
+        """The first u that has a sample, and the one after the last, by step, (n_steps, 2)."""
+        t = np.arange(self.n_steps)
+        first, end = (t - self.block[3] + 2) // 2, t // 2 + 1
+        return np.stack([np.maximum(first, 0), np.minimum(end, self.n_lines)], axis=1)
 
     @cached_property
     def rows(self) -> Integers:
@@ -123,8 +154,7 @@ class Layout:
     def sizes(self) -> Integers:
         """How many samples every step codes, shape (n_steps,)."""
         per_line = np.concatenate([[0], np.cumsum(self.valid.sum(axis=(0, 2)))])
-        spans = np.array([self.lines(t) for t in range(self.n_steps)])
-        return np.asarray(per_line[spans[:, 1]] - per_line[spans[:, 0]], np.int64)
+        return np.asarray(np.diff(per_line[self.spans])[:, 0], np.int64)
 
     def cut(self, values: NDArray[np.integer]) -> NDArray[np.integer]:
         """Return the array in blocks, (G, B, hy, hx); what lies outside repeats the last sample."""
@@ -156,87 +186,29 @@ class Layout:
         shape = (*self.block[2:], self.n_blocks)
         return as_strided(start, shape, (2 * s_t + s_u, s_t, s_b))
 
-
-# --- neighbours -----------------------------------------------------------------------------------
-
-
-class Neighbours(NamedTuple):
-    """Samples around one: groups back, rows down, columns right, lines and steps on."""
-
-    back: Integers
-    down: Integers
-    right: Integers
-    lines: Integers
-    steps: Integers
-
-
-class Set(NamedTuple):
-    """Neighbours in one group, (dy, dx): `back` steps before on `axis` of (c, a, z)."""
-
-    axis: int
-    back: int
-    samples: tuple[tuple[int, int], ...]
-    errors: tuple[tuple[int, int], ...]
-    anchor: int
-
-
-_WEST, _NORTH = ((0, -2), (0, -1)), ((-1, -1), (-1, 0), (-1, 1))
-_MIDDLE, _SOUTH = ((0, -1), (0, 0), (0, 1)), ((1, 0),)
-_AHEAD = (*_MIDDLE[1:], *_SOUTH)
-OWN = Set(0, 0, (*_WEST, *_NORTH, (-2, 0), (-2, 1)), (*_WEST, *_NORTH, (-2, 0)), 1)
-CHANNEL = Set(0, 1, (*_MIDDLE, *_NORTH, *_SOUTH), _AHEAD, 0)
-SECOND = Set(0, 2, (*_MIDDLE[:2], (-1, 0)), (), 0)
-SLICE = Set(2, 1, (*_MIDDLE, (-1, 0), *_SOUTH), _AHEAD, 0)
-VOLUME = SLICE._replace(axis=1)
-"""A sample's own group, the channel before, the one before that, the slice before, the one before
-on the first axis. The anchor of a set is the sample to the left."""
-
-FRACTION = 16
-"""Predictions count in sixteenths of a sample."""
-LEVELS = (4096, 3444, 2896, 2435)
-FAINTEST = 63
-"""The weight of a prediction falls by half every 4 levels of its past errors."""
-SQUARE_LIMIT = float(1 << 48)
-ERROR_LIMIT = float(1 << 36)
-BINS = 40
-"""Expected errors are put into 40 bins, four to an octave (or two, or one)."""
-
-
-@dataclass(frozen=True)
-class Stencil:
-    """The neighbours that samples of a layout have."""
-
-    layout: Layout
-
-    @classmethod
-    @lru_cache(maxsize=32)
-    def of(cls, layout: Layout) -> "Stencil":
-        """Return the stencil of a layout."""
-        return cls(layout)
-
     @cached_property
     def sets(self) -> list[Set]:
         """Sets that some group has."""
-        C, A, Z = self.layout.shape[0], *self.layout.block[:2]
+        C, A, Z = self.shape[0], *self.block[:2]
         wanted = [(OWN, True), (CHANNEL, C > 1), (SECOND, C > 2), (SLICE, Z > 1), (VOLUME, A > 1)]
         return [s for s, there in wanted if there]
 
     def _place(self, offsets: list[tuple[tuple[int, int], ...]]) -> Neighbours:
         """Return the neighbours of all sets, from the offsets of each."""
-        A, Z = self.layout.block[:2]
+        A, Z = self.block[:2]
         backs = [s.back * (A * Z, Z, 1)[s.axis] for s in self.sets]
         found = [(back, dy, dx) for back, own in zip(backs, offsets) for dy, dx in own]
         back, down, right = np.ascontiguousarray(np.array(found, np.int64).T)
-        lines = down - self.layout.skew[back]
+        lines = down - self.skew[back]
         return Neighbours(back, down, right, lines, 2 * lines + right)
 
     @cached_property
-    def samples(self) -> Neighbours:
+    def near(self) -> Neighbours:
         """Neighbours that predict a sample, K in all."""
         return self._place([s.samples for s in self.sets])
 
     @cached_property
-    def errors(self) -> Neighbours:
+    def past(self) -> Neighbours:
         """Those whose past errors say how large the next one will be, F in all."""
         return self._place([s.errors for s in self.sets])
 
@@ -253,7 +225,7 @@ class Stencil:
 
         (row from the top, or -1 for the last, neighbours, the anchors of their sets).
         """
-        dy, (_, sizes, anchors) = self.samples.down, zip(*self.anchors)
+        dy, (_, sizes, anchors) = self.near.down, zip(*self.anchors)
         anchor = np.repeat(anchors, sizes)
         cases = [(0, dy < 0), (1, dy < -1), (-1, dy > 0)]
         return [(row, np.flatnonzero(k), anchor[k]) for row, k in cases if k.any()]
@@ -261,41 +233,44 @@ class Stencil:
     @cached_property
     def kinds(self) -> Integers:
         """Which groups share their predictors: a number for every group, shape (G,)."""
-        c, a, z = self.layout.groups.T
+        c, a, z = self.groups.T
         _, kinds = np.unique(c * 4 + 2 * (a > 0) + (z > 0), return_inverse=True)
         return kinds.astype(np.int64)
 
-    @property
-    def n_kinds(self) -> int:
-        """How many kinds of groups there are."""
-        return int(self.kinds.max()) + 1
-
     def _present(self, n_of_set: list[int]) -> Bools:
         """Which members of sets a kind of group has, shape (kinds, members)."""
-        out = np.zeros((self.n_kinds, sum(n_of_set)), np.bool_)
-        for kind, group in zip(self.kinds, self.layout.groups, strict=True):
-            there = [s.back == 0 or group[s.axis] >= s.back for s in self.sets]
-            out[kind] = np.repeat(there, n_of_set)
-        return out
+        there = np.stack([self.groups[:, s.axis] >= s.back for s in self.sets], axis=1)
+        _, first = np.unique(self.kinds, return_index=True)
+        return np.repeat(there[first], n_of_set, axis=1)
 
     @cached_property
-    def present(self) -> Bools:
+    def present_near(self) -> Bools:
         """Which neighbours a kind of group has, shape (kinds, K)."""
         return self._present([len(s.samples) for s in self.sets])
 
     @property
     def used(self) -> Integers:
         """How many neighbours, up to the last it has, every group looks at, shape (G,)."""
-        last = self.present.shape[1] - self.present[:, ::-1].argmax(axis=1)
+        last = self.present_near.shape[1] - self.present_near[:, ::-1].argmax(axis=1)
         return np.asarray(last[self.kinds], np.int64)
 
     @cached_property
-    def present_errors(self) -> Bools:
+    def present_past(self) -> Bools:
         """Which past errors a kind of group has, shape (kinds, F)."""
         return self._present([len(s.errors) for s in self.sets])
 
 
 # --- prediction -----------------------------------------------------------------------------------
+
+FRACTION = 16
+"""Predictions count in sixteenths of a sample."""
+LEVELS = (4096, 3444, 2896, 2435)
+FAINTEST = 63
+"""The weight of a prediction falls by half every 4 levels of its past errors."""
+SQUARE_LIMIT = float(1 << 48)
+ERROR_LIMIT = float(1 << 36)
+BINS = 40
+"""Expected errors are put into 40 bins, four to an octave (or two, or one)."""
 
 
 def level_weights() -> Floats:
