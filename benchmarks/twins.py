@@ -112,7 +112,7 @@ WHOLE = (
 )
 FAMILIES = {
     "prediction": ["lossless.plane_coder"],
-    "symbols, interpolation": ["ans", "symbol_tables", "lossy.interpolated"],
+    "symbols, interpolation": ["ans", "lossy.interpolated"],
     "smoothing": ["lossy.deblock"],
 }
 """Modules of the codec that ask whether to run loops, by what these do."""

@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from codec_training.data import sources
 from codec_training.tables import kept, known, words
+from elmfield.codec.ans import frequencies
 from elmfield.codec.lossy import contexts, sections
 from elmfield.codec.lossy.contexts import LEVELS, N_CLASSES, N_FLAGS, load_prior
 from elmfield.codec.lossy.sections import Part, Quantiser, grid_shape
 from elmfield.codec.lossy.transform import UNIT, expect_magnitudes, find_modes, modes
-from elmfield.codec.symbol_tables import frequencies
 
 SIZES = {1: (16, 32, 64), 2: (8, 16, 32, 64), 3: (4, 8, 16)}
 rng = np.random.default_rng(0)

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmfield.codec.ans import BITS_PER_FILLED_LANE, BITS_PER_LANE, StreamReader, StreamWriter
-from elmfield.codec.symbol_tables import AdaptiveTables, Tables, frequencies
+from elmfield.codec.ans import (
+    BITS_PER_FILLED_LANE,
+    BITS_PER_LANE,
+    AdaptiveTables,
+    StreamReader,
+    StreamWriter,
+    Tables,
+    frequencies,
+)
 from elmfield.errors import StoreError
 from oracles import ans as oracle
 

@@ -12,13 +12,12 @@ from scipy.ndimage import gaussian_filter
 
 from elmfield._array import running
 from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
-from elmfield.codec.ans import StreamReader, StreamWriter
+from elmfield.codec.ans import StreamReader, StreamWriter, Tables
 from elmfield.codec.container import Head, join_parts
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
 from elmfield.codec.lossy.lossy_tile import Tile
 from elmfield.codec.lossy.packing import PreparedTile, check_array, code_tile
-from elmfield.codec.symbol_tables import Tables
 from elmfield.errors import StoreError, StoreVersionError
 from oracles import interpolated as interpolated_oracle
 from oracles import lossless as lossless_oracle

@@ -10,17 +10,15 @@ import numpy as np
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
-from elmfield.codec.ans import Loop
+from elmfield.codec.ans import TABLE_BITS, Learning, Symbols
 from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LEAST_ACTIVITY
-from elmfield.codec.symbol_tables import TABLE_BITS, Learning, Symbols
 
-read, write = compiled(ans.read_symbols), compiled(ans.write_batches)
-IN_TURN: dict[Loop, Loop] = {ans.read_symbols: read, ans.write_batches: write}
+read_symbols, write_batches = compiled(ans.read_symbols), compiled(ans.write_batches)
 
 
 @compiled
 def update(tables: Learning, classes: Symbols, symbols: Symbols) -> None:
-    """Run `symbol_tables.AdaptiveTables.update`."""
+    """Run `ans.AdaptiveTables.update`."""
     counts, seen, fresh, n, entries, slots, weight, limit, patience = tables
     K, A = counts.shape
     for i in range(len(symbols)):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats, Integers
+from elmfield.codec.ans import TABLE_BITS, Tables, frequencies
 from elmfield.codec.container import ByteReader, damaged
 from elmfield.codec.lossless.wavefront import BINS, FRACTION, Layout
-from elmfield.codec.symbol_tables import TABLE_BITS, Tables, frequencies
 from elmfield.errors import StoreError
 
 MAX_RANGE = (1 << 31) - 1

@@ -15,12 +15,19 @@ from numpy.typing import NDArray
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Bools, Floats, Integers
-from elmfield.codec.ans import RAW_BITS, StreamReader, Words, too_short
+from elmfield.codec.ans import (
+    RAW_BITS,
+    TABLE_BITS,
+    Entries,
+    StreamReader,
+    Symbols,
+    Words,
+    too_short,
+)
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
 from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Neighbours
-from elmfield.codec.symbol_tables import TABLE_BITS, Entries, Symbols
 
 SHARES = wavefront.level_weights()
 

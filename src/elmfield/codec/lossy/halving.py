@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield._array.typing import Floats
+from elmfield.codec.ans import Symbols
 from elmfield.codec.lossy.transform import UNIT, neighbours
-from elmfield.codec.symbol_tables import Symbols
 
 WEIGHT = 4096
 """Weights count in 4096ths."""

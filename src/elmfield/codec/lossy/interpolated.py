@@ -7,6 +7,7 @@ rounded to whole steps. ``docs/codec.md`` says how the bytes are laid out.
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmfield._array import running
 from elmfield._array.typing import Floats
-from elmfield.codec.ans import StreamReader, StreamWriter
+from elmfield.codec.ans import AdaptiveTables, StreamReader, StreamWriter, Symbols
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
 from elmfield.codec.lossy.halving import (
     ACTIVITY_LEVELS,
@@ -30,7 +31,6 @@ from elmfield.codec.lossy.halving import (
 from elmfield.codec.lossy.lossy_tile import Values, finish_samples, read_missing
 from elmfield.codec.lossy.packing import Coded, PreparedTile
 from elmfield.codec.lossy.transform import UNIT
-from elmfield.codec.symbol_tables import AdaptiveTables, Symbols
 
 USUAL_WEIGHTS, USUAL_SHIFT = (-512, 0), 3
 """Those of the cubic through four samples in a row, and the shift of levels that goes with them."""
@@ -271,7 +271,7 @@ def pack_interpolated(tile: PreparedTile, half: float, effort: int) -> Coded | N
     order = choose_order(t)
     first = round(float(t.flat[0]))
     piece = PIECE_BITS[(effort > 1) + (effort >= FREQUENT_EFFORT)]
-    encoder = _Encoder(t, StreamWriter(), _initial_tables().copy(), [], piece, effort > 1)
+    encoder = _Encoder(t, StreamWriter(), deepcopy(_initial_tables()), [], piece, effort > 1)
     try:
         units = walk(t.shape, order, float(first), encoder)
     except OverflowError:
@@ -306,6 +306,6 @@ def unpack(data: bytes) -> Values:
     learned = reader.array("<i2", _n_weights(tuple(shape), order)).tolist()
     missing = read_missing(reader.take(reader.number()), head.spread) if gaps else None
     running.pays(math.prod(shape) // 4)
-    decoder = _Decoder(StreamReader(reader.rest()), _initial_tables().copy(), learned, piece)
+    decoder = _Decoder(StreamReader(reader.rest()), deepcopy(_initial_tables()), learned, piece)
     units = walk(tuple(shape), order, float(first), decoder)
     return finish_samples(units[None], offset, step, head, missing)

@@ -5,6 +5,7 @@ other modes of boxes follow. What the encoder quantises it predicts from means a
 have them.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
@@ -14,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmfield.codec import lossless
-from elmfield.codec.ans import StreamReader, StreamWriter
+from elmfield.codec.ans import AdaptiveTables, StreamReader, StreamWriter
 from elmfield.codec.container import damaged
 from elmfield.codec.lossy import contexts, deblock, transform
 from elmfield.codec.lossy.contexts import BoxWalk, Counts, Places, Prior, Small, load_prior
 from elmfield.codec.lossy.transform import FRACTION, LARGEST, UNIT, Floats, Modes, Whole, modes
-from elmfield.codec.symbol_tables import AdaptiveTables
 
 Shape = tuple[int, ...]
 
@@ -94,7 +94,7 @@ class Coder:
 
     def __init__(self, prior: Prior, n_boxes: int) -> None:
         self.prior, self.n_boxes = prior, n_boxes
-        self.tokens, self.flags = (tables.copy() for tables in _initial_tables(prior))
+        self.tokens, self.flags = deepcopy(_initial_tables(prior))
         # where raw bits are, how many, and what they are added to
         none = np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._raw: list[tuple[Places, Counts, Counts]] = [none]
