@@ -22,6 +22,7 @@ state, else 25.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,11 +32,11 @@ from numpy.typing import NDArray
 from elmfield._array import running
 from elmfield._array.typing import Integers
 from elmfield.codec.container import ByteReader, ByteWriter, damaged
-from elmfield.errors import StoreError
 
 Words = NDArray[np.uint16]
 Bits = NDArray[np.uint8]
 Symbols = NDArray[np.uint8]
+Loop = Callable[..., int]
 Entries = NDArray[np.uint32]
 """``start * 2^16 + freq`` of symbols."""
 Learning = tuple[Integers, Integers, Integers, Integers, Entries, Symbols, int, int, int]
@@ -55,9 +56,6 @@ PRICE_BITS, PRICED_SHARE = 16, 16
 """Prices of symbols are in 2^-16 bits; those of every 16th are summed up."""
 RAW_BITS = 8
 """Raw bits of one symbol, at most."""
-
-_HALF, _WORD, _SHIFT = np.uint32(0xFFFF), np.uint32(16), np.uint32(TABLE_BITS)
-_SLOTS = (1 << TABLE_BITS) - 1
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -140,6 +138,14 @@ class AdaptiveTables:
         self.seen = np.zeros_like(self.counts)  # symbols since counts were last changed
         self.n = np.zeros(2, np.int64)  # symbols that were learned, and that wait
         self.tables = Tables.of(frequencies(self.counts))
+
+    def copy(self) -> "AdaptiveTables":
+        """Return tables that learn apart from these."""
+        new = copy(self)
+        new.counts, new.seen = self.counts.copy(), self.seen.copy()
+        new.fresh, new.n = self.fresh.copy(), self.n.copy()
+        new.tables = Tables(self.tables.entries.copy(), self.tables.slots.copy())
+        return new
 
     @property
     def arrays(self) -> Learning:
@@ -231,7 +237,7 @@ def write_batches(states: Integers, entries: Entries, ends: Integers, words: Wor
     return at
 
 
-def _in_turn(loop: Callable[..., int], arrays: Sequence[NDArray[np.integer]], at: int) -> int:
+def _in_turn(loop: Loop, arrays: Sequence[NDArray[np.integer]], at: int) -> int:
     """Run a loop, compiled if that pays; Python reads a memoryview faster than an array."""
     if running.pays(0):
         from elmfield.codec import kernels
@@ -303,7 +309,7 @@ class StreamWriter:
             tail = np.packbits(np.pad(bits, (0, -bits.size % 16))).view("<u2")
         entries = np.concatenate([np.zeros(0, np.uint32), *self._entries])
         sizes = np.concatenate([np.zeros(0, np.int64), *self._sizes])
-        some = entries[::PRICED_SHARE] & _HALF
+        some = entries[::PRICED_SHARE] & 0xFFFF
         total = PRICED_SHARE * int(_prices().take(some).sum()) >> PRICE_BITS
         filled = min(tail.size, total // BITS_PER_FILLED_LANE)
         most = min(MAX_LANES, int(sizes.max(initial=1)))
@@ -325,7 +331,7 @@ def encode(entries: Entries, ends: Integers, x: Integers) -> Words:
         words = np.empty(n, np.uint16)
         return words[_in_turn(write_batches, (x, entries, ends.astype(np.int64), words), n) :]
     states, found = x.astype(np.uint32), [np.zeros(0, np.uint16)]
-    freqs, starts = entries & _HALF, entries >> _WORD
+    freqs, starts = entries & 0xFFFF, entries >> 16
     for start, end in zip([0, *ends[:-1].tolist()][::-1], ends[::-1].tolist()):
         for a in reversed(range(start, end, L)):
             part = slice(a, min(a + L, end))
@@ -337,27 +343,22 @@ def encode(entries: Entries, ends: Integers, x: Integers) -> Words:
 def _encode_symbols(state: Entries, freq: Entries, start: Entries) -> Words:
     """Step back by one symbol a state, in place; return the words. Changes `freq` too."""
     # x would pass 2^32 if x >> 20 >= freq.
-    full = ((state >> np.uint32(32 - TABLE_BITS)) >= freq).nonzero()[0]
+    full = ((state >> 32 - TABLE_BITS) >= freq).nonzero()[0]
     high = state.take(full)
     words = high.astype(np.uint16)
-    high >>= _WORD
+    high >>= 16
     state[full] = high
     # x <- floor(x / freq) 2^bits + x mod freq + start
     quotient = state // freq
     freq *= quotient
     state -= freq
-    quotient <<= _SHIFT
+    quotient <<= TABLE_BITS
     state += quotient
     state += start
     return words
 
 
 # --- reading --------------------------------------------------------------------------------------
-
-
-def too_short() -> StoreError:
-    """Return the error for a stream whose words are missing."""
-    return damaged("has a stream that ends before its last symbol")
 
 
 class StreamReader:
@@ -407,14 +408,18 @@ class StreamReader:
             rows = np.asarray(classes, np.intp)
             pieces = [self._decode_lanes(tables, rows[a : a + L]) for a in range(0, max(n, 1), L)]
             symbols = np.concatenate(pieces)
-        if self.at >= len(self.words):
-            raise too_short()
+        self.check()
         return symbols
+
+    def check(self) -> None:
+        """Raise where words were missing."""
+        if self.at >= len(self.words):
+            raise damaged("has a stream that ends before its last symbol")
 
     def _decode_lanes(self, tables: Tables, rows: NDArray[np.intp]) -> Symbols:
         """Return symbols, no more than there are lanes."""
         x = self.x[: len(rows)]
-        slot = x & _SLOTS
+        slot = x & (1 << TABLE_BITS) - 1
         symbols: Symbols = tables.slots.take((rows << TABLE_BITS) + slot)
         entry = tables.entries.take(rows * tables.entries.shape[1] + symbols).astype(np.int64)
         x >>= TABLE_BITS

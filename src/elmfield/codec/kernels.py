@@ -5,13 +5,18 @@ are the same both ways. Indices are not checked here: callers do. Imported only 
 pay, because it imports the compiler.
 """
 
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
 import numpy as np
 
 from elmfield._array.running import compiled
 from elmfield._array.typing import Floats, Integers
 from elmfield.codec import ans
 from elmfield.codec.ans import TABLE_BITS, Learning, Symbols
-from elmfield.codec.lossy.halving import ACTIVITY_LEVELS, LEAST_ACTIVITY
+from elmfield.codec.lossy import interpolated
+from elmfield.codec.lossy.interpolated import ACTIVITY_LEVELS, Around
 
 read_symbols, write_batches = compiled(ans.read_symbols), compiled(ans.write_batches)
 
@@ -61,9 +66,9 @@ def update(tables: Learning, classes: Symbols, symbols: Symbols) -> None:
 # --- interpolation --------------------------------------------------------------------------------
 
 
-Around = tuple[Floats, Floats, Integers, int, int]
-"""Known samples and their sizes, flat, and their places as `halving._geometry` has them; the axis
-along which samples are new, and how many there are along it."""
+Known = tuple[Floats, Floats, Integers, int, int]
+"""Known samples and their sizes, flat, and their places (:func:`_find_places`); the axis along
+which samples are new, and how many there are along it."""
 
 
 @compiled
@@ -73,7 +78,7 @@ def _beside(i: int, by: int, n: int) -> int:
 
 
 @compiled
-def _look(around: Around, row: int, place: Integers, terms: Floats) -> None:
+def _look(around: Known, row: int, place: Integers, terms: Floats) -> None:
     """Fill in terms of a row of new samples: pair, activity, far and turn.
 
     The first and the last two of a row have neighbours of their own.
@@ -125,27 +130,67 @@ def _look(around: Around, row: int, place: Integers, terms: Floats) -> None:
                 turn[j] = turn[j] * sides - pair[j]
                 active[j] += abs(turn[j]) * 2.0
         for j in range(m):
-            active[j] = active[j] * 0.25 + LEAST_ACTIVITY
+            active[j] = active[j] * 0.25 + interpolated.LEAST_ACTIVITY
         low = high
 
 
 @compiled
-def predict(
-    around: Around, terms: Floats, rows: int, guess: Floats, classes: Symbols, how: Floats
-) -> None:
-    """Find terms of every so many rows, (rows, 4, width); or guesses and classes of all samples.
-
-    `how` has the weights of far and turn, the first class of the kind, and the lowest level.
-    """
+def _find_terms(around: Known, every: int, terms: Floats) -> None:
+    """Find terms of every so many rows, (rows, 4, width)."""
     place = np.empty(4, np.int64)
-    for r in range(len(terms) if rows else 0):
-        _look(around, r * rows, place, terms[r])
-    pair, far, turn, bins = terms[0, 0], terms[0, 2], terms[0, 3], terms[0, 1].view(np.int64)
-    w, v, first, lowest = how[0], how[1], int(how[2]), int(how[3])
+    for r in range(len(terms)):
+        _look(around, r * every, place, terms[r])
+
+
+@compiled
+def _predict(
+    around: Known, w: float, v: float, first: int, lowest: int, guess: Floats, classes: Symbols
+) -> None:
+    """Find guesses by the weights of far and turn, and classes by the lowest level."""
+    place, terms = np.empty(4, np.int64), np.empty((4, guess.shape[1]))
+    pair, far, turn, bins = terms[0], terms[2], terms[3], terms[1].view(np.int64)
     for r in range(len(guess)):
-        _look(around, r, place, terms[0])
+        _look(around, r, place, terms)
         found, level = guess[r], classes[r]
         for j in range(len(found)):
             found[j] = np.floor(pair[j] * 0.5 + far[j] * w + turn[j] * v + 0.5)
         for j in range(len(found)):
             level[j] = first + min(max((bins[j] >> 51) - lowest, 0), ACTIVITY_LEVELS - 1)
+
+
+@lru_cache(maxsize=256)
+def _find_places(
+    known: tuple[int, ...], axis: int, across: tuple[int, ...]
+) -> tuple[Integers, int]:
+    """Return lengths, strides and 1 for axes across, of known samples on four axes, and the axis.
+
+    Axes of length 1 come first.
+    """
+    more, out = 4 - len(known), np.ones((3, 4), np.int64)
+    out[0, more:] = known
+    out[1, :3] = np.cumprod(out[0, :0:-1])[::-1]
+    out[2] = [k - more in across for k in range(4)]
+    return out, more + axis
+
+
+def _flat(around: Around) -> Known:
+    places = _find_places(around.known.shape, around.phase.axis, around.phase.across)
+    return around.known.reshape(-1), around.sizes.reshape(-1), *places, around.n
+
+
+def find_terms(around: Around, every: int) -> Floats:
+    """Run `Around.some_terms`."""
+    width = around.shape[-1]
+    terms = np.empty((-(-math.prod(around.shape) // (width * every)), 4, width))
+    _find_terms(_flat(around), every, terms)
+    return terms.transpose(1, 0, 2)[: 3 + bool(around.phase.across)]
+
+
+def predict(around: Around, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+    """Run `Around.predict`."""
+    shape = math.prod(around.shape[:-1]), around.shape[-1]
+    guess, classes = np.empty(shape), np.empty(shape, np.uint8)
+    far, turn = (w / (2 * interpolated.WEIGHT) for w in (*weights, 0)[:2])
+    first = ACTIVITY_LEVELS * around.phase.kind
+    _predict(_flat(around), far, turn, first, interpolated.LOWEST + shift, guess, classes)
+    return guess.reshape(-1), classes.reshape(-1)

@@ -22,7 +22,6 @@ from elmfield.codec.ans import (
     StreamReader,
     Symbols,
     Words,
-    too_short,
 )
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
@@ -355,6 +354,5 @@ def decode_plane(layout: Layout, model: Model, stream: StreamReader) -> NDArray[
     known, tables = _predictors(model, layout), model.tables()
     coded = stream.x, stream.words, tables.entries, tables.slots
     stream.at = decode(coded, _geometry(layout), known, out)
-    if stream.at >= stream.words.size:
-        raise too_short()
+    stream.check()
     return layout.join(out)

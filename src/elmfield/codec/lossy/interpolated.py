@@ -3,13 +3,16 @@
 The first sample is written as it is. Then, from the widest distance to the shortest and axis after
 axis, the samples halfway between known ones are predicted from these, and what is left of them is
 rounded to whole steps. ``docs/codec.md`` says how the bytes are laid out.
+
+Every phase is one batch of NumPy calls for all its samples, or a compiled loop. Both do the same
+operations of float64, one at a time: the same numbers on every machine.
 """
 
 import math
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +21,21 @@ from elmfield._array import running
 from elmfield._array.typing import Floats
 from elmfield.codec.ans import AdaptiveTables, StreamReader, StreamWriter, Symbols
 from elmfield.codec.container import INTERPOLATED, Head, damaged, fill_up
-from elmfield.codec.lossy.halving import (
-    ACTIVITY_LEVELS,
-    LARGEST_SIZE,
-    WEIGHT,
-    Around,
-    CompiledAround,
-    Phase,
-    interleave,
-    phases,
-)
 from elmfield.codec.lossy.lossy_tile import Values, finish_samples, read_missing
 from elmfield.codec.lossy.packing import Coded, PreparedTile
-from elmfield.codec.lossy.transform import UNIT
+from elmfield.codec.lossy.transform import UNIT, neighbours
 
+WEIGHT = 4096
+"""Weights count in 4096ths."""
+FINE_LEVELS = 3
+"""In all but so many rounds of halving steps are half as long: much is predicted from these few
+samples."""
+ACTIVITY_LEVELS = 24
+LEAST_ACTIVITY = 8.0
+"""Levels of what is expected, two to an octave, from an eighth of a step on."""
+LOWEST = int(np.array(LEAST_ACTIVITY).view(np.int64) >> 51)
+LARGEST_SIZE = 1000.0 * UNIT
+"""What was added to a guess counts as no more than this, in units, where more is expected."""
 USUAL_WEIGHTS, USUAL_SHIFT = (-512, 0), 3
 """Those of the cubic through four samples in a row, and the shift of levels that goes with them."""
 LEARNING_SAMPLES = 512
@@ -52,24 +56,149 @@ FREQUENT_EFFORT = 7
 """Effort from which on tables learn often."""
 
 
+# --- phases: samples halfway between known ones, predicted from what is around them ---------------
+
+
+class Phase(NamedTuple):
+    """Samples halfway between known ones along an axis."""
+
+    new: tuple[slice, ...]
+    axis: int
+    across: tuple[int, ...]  # axes whose samples between are known
+    kind: int  # 0 at first, 1 in the last round, 2 for the last phase
+    unit: int
+
+
+@lru_cache(maxsize=64)
+def phases(shape: tuple[int, ...], order: tuple[int, ...]) -> list[Phase]:
+    """Return the phases of an array; `order` has its axes, four times their delays added.
+
+    The axes are halved in turn, a delayed one so many levels later, once both ends are known.
+    """
+    turns = [
+        (level - (delay if 2 << level < shape[axis] else 0), -place, axis, 1 << level)
+        for place, (delay, axis) in enumerate(divmod(code, 4) for code in order)
+        for level in range((shape[axis] - 1).bit_length())
+    ]
+    turns.sort(reverse=True)
+    gaps = [1 << (n - 1).bit_length() for n in shape]  # between known samples
+    done, found = dict[int, int](), []
+    for level, _, axis, s in turns:
+        across = [k for k, last in done.items() if k != axis and (last <= level or gaps[k] == 1)]
+        at = [slice(0, None, gap) for gap in gaps]
+        at[axis] = slice(s, None, 2 * s)
+        rounds = level - turns[-1][0]
+        unit = UNIT if rounds < FINE_LEVELS else UNIT // 2
+        found.append(Phase(tuple(at), axis, tuple(across), int(rounds == 0), unit))
+        gaps[axis], done[axis] = s, level
+    return [*found[:-1], *(p._replace(kind=2) for p in found[-1:])]
+
+
+class Around:
+    """Terms of new samples, from what is known around them: pair, activity, far and turn."""
+
+    def __init__(self, known: Floats, sizes: Floats, phase: Phase, shape: tuple[int, ...]) -> None:
+        axis, rest = phase.axis, known.shape
+        self.n = len(range(*phase.new[axis].indices(shape[axis])))
+        self.known, self.sizes, self.phase = known, sizes, phase
+        self.shape = (*rest[:axis], self.n, *rest[axis + 1 :])
+
+    @cached_property
+    def terms(self) -> list[Floats]:
+        """The terms of all samples."""
+        axis = self.phase.axis
+        a, b, c, d = _in_a_row(self.known, axis, self.n, line=True)
+        pair = a + b
+        far = c + d
+        far -= pair
+        activity = np.abs(far)
+        np.subtract(a, b, out=a)
+        activity += np.abs(a, out=a)
+        left, right, *_ = _in_a_row(self.sizes, axis, self.n, line=False)
+        left += right
+        left *= 2
+        activity += left
+        turns = []
+        if self.phase.across:
+            sides = np.add.reduce([np.add(*neighbours(pair, k)) for k in self.phase.across])
+            sides *= 0.5 / len(self.phase.across)
+            sides -= pair
+            turns.append(sides)
+            activity += np.abs(sides) * 2
+        activity *= 0.25
+        activity += LEAST_ACTIVITY
+        return [pair, activity, far, *turns]
+
+    def some_terms(self, rows: int) -> Floats:
+        """Return the terms of every so many rows, (terms, rows, width)."""
+        if running.pays(0):
+            from elmfield.codec import kernels
+
+            return kernels.find_terms(self, rows)
+        return np.stack([term.reshape(-1, self.shape[-1])[::rows] for term in self.terms])
+
+    def predict(self, weights: Sequence[int], shift: int) -> tuple[Floats, Symbols]:
+        """Return guesses of all samples, and their classes, flat."""
+        if running.pays(0):
+            from elmfield.codec import kernels
+
+            return kernels.predict(self, weights, shift)
+        pair, activity, *turns = self.terms
+        guess = pair * 0.5
+        for weight, turn in zip(weights, turns):
+            guess += turn * (weight / (2 * WEIGHT))
+        guess += 0.5
+        np.floor(guess, out=guess)
+        level = activity.view(np.int64) >> 51
+        level -= LOWEST + shift
+        np.clip(level, 0, ACTIVITY_LEVELS - 1, out=level)
+        level += ACTIVITY_LEVELS * self.phase.kind
+        return guess.reshape(-1), level.astype(np.uint8).reshape(-1)
+
+
+def _in_a_row(x: Floats, axis: int, n: int, *, line: bool) -> list[Floats]:
+    """Return the samples before and after n places halfway, and those one further out.
+
+    Where the last place has none behind it, a line goes on; else, and elsewhere, the last repeats.
+    """
+    m = x.shape[axis]
+    around = np.take(x, np.clip(np.arange(-1, n + 2), 0, m - 1), axis=axis)
+    low = (slice(None),) * axis
+    if line and 1 < m == n:
+        last = (*low, slice(m, m + 1))
+        around[(*low, slice(m + 1, None))] = 2 * around[last] - around[(*low, slice(m - 1, m))]
+    found = [around[(*low, slice(o, o + n))] for o in range(4)]
+    return [found[1].copy(), found[2], found[0], found[3]]
+
+
+def interleave(even: Floats, odd: Floats, axis: int) -> Floats:
+    """Return samples of which every second one is new."""
+    shape = list(even.shape)
+    shape[axis] += odd.shape[axis]
+    out, low = np.empty(shape), (slice(None),) * axis
+    out[(*low, slice(0, None, 2))] = even
+    out[(*low, slice(1, None, 2))] = odd
+    return out
+
+
 def walk(
     shape: tuple[int, ...], order: tuple[int, ...], first: float, coder: "_Encoder | _Decoder"
 ) -> Floats:
     """Return all samples in units, as `coder` finds them phase by phase.
 
     It settles the weights of a phase and the shift of its levels, then adds to guesses, in place,
-    what is left of samples, and returns the size of that.
+    what is left of samples, and returns that.
     """
     known = np.full((1,) * len(shape), first)
     sizes = np.zeros(known.shape)
-    kind = CompiledAround if running.pays(0) else Around
     for phase in phases(shape, order):
-        around = kind(known, sizes, phase, shape)
+        around = Around(known, sizes, phase, shape)
         guess, classes = around.predict(*coder.settle(phase, around))
-        size = coder.numbers(phase, guess.reshape(-1), classes.reshape(-1))
+        left = coder.numbers(phase, guess, classes)
         known = interleave(known, guess.reshape(around.shape), phase.axis)
         if phase.kind < 2:
-            sizes = interleave(sizes, size.reshape(around.shape), phase.axis)
+            np.minimum(np.abs(left, out=left), LARGEST_SIZE, out=left)
+            sizes = interleave(sizes, left.reshape(around.shape), phase.axis)
     return known
 
 
@@ -206,22 +335,18 @@ def _add(
     unit: int,
     guess: Floats,
 ) -> Floats:
-    """Add what is left of samples to guesses, in place; return its size.
+    """Add what is left of samples to guesses, in place; return it.
 
     `large` are the numbers that tokens from 31 on, at `where`, stand for. Numbers are magnitudes
     where there are signs, of those above 0; else 0, 1, -1, 2, -2 are numbered from 0 on.
     """
-    if signs is None:
-        left = SMALL_NUMBERS.take(tokens)
-        if where.size:
-            left[where] = _count_from_zero(large)
-    else:
-        left = tokens.astype(np.float64)
-        left[where] = large
+    left = (SMALL_NUMBERS * unit).take(tokens) if signs is None else tokens * float(unit)
+    if where.size:
+        left[where] = unit * (_count_from_zero(large) if signs is None else large)
+    if signs is not None:
         left[np.flatnonzero(tokens != 0)[signs != 0]] *= -1.0
-    left *= unit
     guess += left
-    return np.minimum(np.abs(left, out=left), LARGEST_SIZE, out=left)
+    return left
 
 
 # --- tiles ----------------------------------------------------------------------------------------
@@ -271,7 +396,7 @@ def pack_interpolated(tile: PreparedTile, half: float, effort: int) -> Coded | N
     order = choose_order(t)
     first = round(float(t.flat[0]))
     piece = PIECE_BITS[(effort > 1) + (effort >= FREQUENT_EFFORT)]
-    encoder = _Encoder(t, StreamWriter(), deepcopy(_initial_tables()), [], piece, effort > 1)
+    encoder = _Encoder(t, StreamWriter(), _initial_tables().copy(), [], piece, effort > 1)
     try:
         units = walk(t.shape, order, float(first), encoder)
     except OverflowError:
@@ -306,6 +431,6 @@ def unpack(data: bytes) -> Values:
     learned = reader.array("<i2", _n_weights(tuple(shape), order)).tolist()
     missing = read_missing(reader.take(reader.number()), head.spread) if gaps else None
     running.pays(math.prod(shape) // 4)
-    decoder = _Decoder(StreamReader(reader.rest()), deepcopy(_initial_tables()), learned, piece)
+    decoder = _Decoder(StreamReader(reader.rest()), _initial_tables().copy(), learned, piece)
     units = walk(tuple(shape), order, float(first), decoder)
     return finish_samples(units[None], offset, step, head, missing)

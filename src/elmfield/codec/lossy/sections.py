@@ -5,7 +5,6 @@ other modes of boxes follow. What the encoder quantises it predicts from means a
 have them.
 """
 
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
@@ -94,7 +93,7 @@ class Coder:
 
     def __init__(self, prior: Prior, n_boxes: int) -> None:
         self.prior, self.n_boxes = prior, n_boxes
-        self.tokens, self.flags = deepcopy(_initial_tables(prior))
+        self.tokens, self.flags = (tables.copy() for tables in _initial_tables(prior))
         # where raw bits are, how many, and what they are added to
         none = np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._raw: list[tuple[Places, Counts, Counts]] = [none]
