@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from elmfield._array.checks import USUAL_EFFORT, check_effort
 from elmfield._array.running import small_products, spread
-from elmfield.codec import container
-from elmfield.codec.container import INTERPOLATED, LOSSY, PARTS, SAMPLES_PER_BYTE
+from elmfield.codec.container import INTERPOLATED, LOSSY, PARTS, SAMPLES_PER_BYTE, Head, damaged
 
 if TYPE_CHECKING:
     from elmfield.codec.lossy import RateCurve
@@ -114,8 +113,8 @@ def pack_decoded(
     if not ends:
         return made
     whole = np.concatenate([values for _, values in made], axis)
-    head = container.Head.of(whole, channel_axis)
-    return [(container.join_parts(head, axis, [data for data, _ in made]), whole)]
+    data = join_parts(Head.of(whole, channel_axis), axis, [data for data, _ in made])
+    return [(data, whole)]
 
 
 @small_products()
@@ -154,6 +153,16 @@ def _cut(values: Values, channel_axis: int | None, effort: int) -> tuple[int, li
     count = min(MAX_PARTS, 2 * round(values.size / least / 2))
     each = -(-values.shape[axis] // count // PART_MULTIPLE) * PART_MULTIPLE
     return axis, [*range(each, values.shape[axis], each)]
+
+
+def join_parts(head: Head, axis: int, parts: Sequence[bytes]) -> bytes:
+    """Return the tile of an array that was cut along an axis into tiles of its own."""
+    out = head.writer(PARTS)
+    out.data.append(axis)
+    out.number(len(parts))
+    for part in parts:
+        out.number(len(part))
+    return bytes(out.data) + b"".join(parts)
 
 
 def _is_one_number(values: Values) -> bool:
@@ -201,7 +210,7 @@ def unpack_many(tiles: Sequence[bytes], *, coarse: int = 0) -> list[Values]:
 def _unpack_one(data: bytes, coarse: int) -> Values:
     """Return the array of one tile."""
     if kind_of(data) == PARTS:
-        return container.read_parts(data, unpack_many)
+        return _read_parts(data)
     if kind_of(data) in (LOSSY, INTERPOLATED):
         from elmfield.codec import lossy
 
@@ -209,6 +218,25 @@ def _unpack_one(data: bytes, coarse: int) -> Values:
     from elmfield.codec import lossless
 
     return lossless.unpack(data)
+
+
+def _read_parts(data: bytes) -> Values:
+    """Return the array of a tile of parts."""
+    head, reader = Head.read(data, PARTS)
+    axis, n = reader.take(1)[0], reader.number()
+    if n > len(data):
+        raise damaged("has impossible parts")
+    sizes = [reader.number() for _ in range(n)]
+    parts = [reader.take(size) for size in sizes]
+    if reader.rest() or axis >= len(head.shape) or PARTS in map(kind_of, parts):
+        raise damaged("has impossible parts")
+    found = unpack_many(parts)
+    shapes = {(*v.shape[:axis], *v.shape[axis + 1 :], v.ndim, v.dtype.str) for v in found}
+    is_one = len(shapes) == 1 and found[0].ndim == len(head.shape)
+    whole = np.concatenate(found, axis) if is_one else None
+    if whole is None or whole.shape != head.shape or whole.dtype != head.dtype:
+        raise damaged("has parts that do not fit")
+    return whole
 
 
 def kind_of(data: bytes) -> int:

@@ -1,7 +1,6 @@
 """The bytes of a tile: numbers in order, and the head that every tile begins with."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,39 +174,3 @@ class Head:
 def fill_up(data: bytes, n_samples: int, kind: int) -> bytes:
     """Return a tile with zeros behind it, up to the bytes that so many samples need."""
     return data + bytes(max(0, -(-n_samples // SAMPLES_PER_BYTE[kind]) - len(data)))
-
-
-def join_parts(head: Head, axis: int, parts: Sequence[bytes]) -> bytes:
-    """Return the tile of an array that was cut along an axis into tiles of its own."""
-    out = head.writer(PARTS)
-    out.data.append(axis)
-    out.number(len(parts))
-    for part in parts:
-        out.number(len(part))
-    return bytes(out.data) + b"".join(parts)
-
-
-def read_parts(
-    data: bytes, unpack: Callable[[Sequence[bytes]], list[NDArray[np.generic]]]
-) -> NDArray[np.generic]:
-    """Return the array of such a tile; StoreError where the bytes are damaged."""
-    head, reader = Head.read(data, PARTS)
-    axis, n = reader.take(1)[0], reader.number()
-    if not n <= len(data):
-        raise damaged("has impossible parts")
-    sizes = [reader.number() for _ in range(n)]
-    parts = [reader.take(size) for size in sizes]
-    if (
-        reader.rest()
-        or axis >= len(head.shape)
-        or any(part[2:3] == bytes([PARTS]) for part in parts)
-    ):
-        raise damaged("has impossible parts")
-    found = unpack(parts)
-    shapes = {(*v.shape[:axis], *v.shape[axis + 1 :], v.ndim, v.dtype.str) for v in found}
-    if len(shapes) != 1 or found[0].ndim != len(head.shape):
-        raise damaged("has parts that do not fit")
-    whole = np.concatenate(found, axis)
-    if whole.shape != head.shape or whole.dtype != head.dtype:
-        raise damaged("has parts that do not fit")
-    return whole
