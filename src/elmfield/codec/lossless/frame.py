@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,30 +76,16 @@ class Frame:
         """Return learned weights of every kind of group, and their bits."""
         layout, found, shift = self.layout, [], 6
         for kind, present in enumerate(layout.present_near):
-            windows = choose_windows(layout, kind)
-            X, target = self._within(windows, self.samples, layout.near)
+            inner, first = choose_windows(layout, kind)
+            X, target = _within(inner, self.samples, layout.near)
             for row, k, anchor in layout.outside[:2]:
-                down = row - windows.row
-                n = np.flatnonzero((down >= 0) & (down < windows.shape[0]))
+                down = row - first
+                n = np.flatnonzero((down >= 0) & (down < inner.shape[1]))
                 X[k[:, None], n, down[n]] = X[anchor[:, None], n, down[n]]
             found.append(_learn_predictors(X, target, layout, present))
             shift = max(shift, _choose_shift(X, target, found[-1]))
         whole = np.clip(np.rint(np.stack(found) * (1 << shift)), -32767, 32767).astype(np.int64)
         return set_anchors(whole, layout, shift), shift
-
-    def _within(
-        self, windows: "Windows", framed: Floats, near: Neighbours
-    ) -> tuple[Floats, Floats]:
-        """Numbers of windows: those of neighbours, (k, n, rows, columns), and their own."""
-        _, B, H, W = framed.shape
-        block = windows.group * B + windows.block
-        corner = (block * H + ABOVE + windows.row) * W + LEFT + windows.column
-        rows, columns = windows.shape
-        inner = corner[:, None, None] + W * np.arange(rows)[:, None] + np.arange(columns)
-        offsets = near.right + near.down * W - near.back * B * H * W
-        # Groups that are not there have no weight: any number does.
-        found = np.stack([framed.take(inner + offset, mode="clip") for offset in offsets])
-        return found, framed.take(inner)
 
     def predict(self, model: Model) -> tuple[Floats, Integers, Bools]:
         """Predict all samples.
@@ -147,8 +132,8 @@ class Frame:
         """Return learned weights of past errors, one row for each kind of group."""
         out = []
         for kind, present in enumerate(self.layout.present_past):
-            windows = choose_windows(self.layout, kind)
-            past, own = self._within(windows, error, self.layout.past)
+            inner, _ = choose_windows(self.layout, kind)
+            past, own = _within(inner, error, self.layout.past)
             out.append(_learn_gains(past.reshape(len(past), -1) * present[:, None], own.ravel()))
         return np.stack(out)
 
@@ -201,27 +186,12 @@ ROUNDS = 4
 """So many times samples go to the predictor that does best around them, and it is fitted anew."""
 
 
-class Windows(NamedTuple):
-    """Some samples of a kind of group, n times rows x columns.
-
-    Parameters
-    ----------
-    group, block, row, column : arrays, shape (n,)
-        Where the first sample of each lies.
-    shape : tuple of int
-        Rows and columns.
-    """
-
-    group: Integers
-    block: Integers
-    row: Integers
-    column: Integers
-    shape: tuple[int, int]
-
-
 @lru_cache(maxsize=64)
-def choose_windows(layout: Layout, kind: int) -> Windows:
-    """Return windows all over a kind of group."""
+def choose_windows(layout: Layout, kind: int) -> tuple[Integers, Integers]:
+    """Return windows all over a kind of group: n times rows x columns of samples.
+
+    Their places in a frame, flat, (n, rows, columns), and their first rows, (n,).
+    """
     hy, hx = layout.block[2:]
     rows, columns = min(WINDOW_ROWS, hy), min(WINDOW_COLUMNS, hx)
     groups = np.flatnonzero(layout.kinds == kind)
@@ -234,7 +204,18 @@ def choose_windows(layout: Layout, kind: int) -> Windows:
     # Every window is as likely: steps of the golden ratio through all of them, none twice.
     most = min(len(g), max(1, LEARNED_SAMPLES // (rows * columns)))
     some = np.unique((np.arange(most) * 0.6180339887498949 % 1.0 * len(g)).astype(int))
-    return Windows(g[some], b[some], y[some], x[some], (rows, columns))
+    g, b, y, x = g[some], b[some], y[some], x[some]
+    H, W = ABOVE + hy + wavefront.BELOW, LEFT + hx + wavefront.RIGHT
+    corner = ((g * layout.n_blocks + b) * H + ABOVE + y) * W + LEFT + x
+    return corner[:, None, None] + W * np.arange(rows)[:, None] + np.arange(columns), y
+
+
+def _within(inner: Integers, framed: Floats, near: Neighbours) -> tuple[Floats, Floats]:
+    """Return numbers of neighbours in windows, (k, n, rows, columns), and their own."""
+    _, B, H, W = framed.shape
+    offsets = near.right + near.down * W - near.back * B * H * W
+    # Groups that are not there have no weight: any number does.
+    return np.stack([framed.take(inner + o, mode="clip") for o in offsets]), framed.take(inner)
 
 
 def _learn_predictors(X: Floats, target: Floats, layout: Layout, present: Bools) -> Floats:
