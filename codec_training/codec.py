@@ -62,7 +62,7 @@ class NotingWalk(contexts.BoxWalk):
     def _classes(self, rows, phase, S, T):
         n, note = self.n_even, self.coder
         columns = slice(0, n) if phase == 0 else slice(n, None)
-        boxes, position = self.boxes[columns], self.places.position[rows]
+        boxes, position = self.boxes[columns], self.modes.position[rows]
         own, lower, mean = self.known
         none = np.zeros_like(lower[:, columns])
         sums = [x[:, columns] if x.size else none for x in own]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 from elmfield._array import running
-from elmfield.codec import pack, pack_decoded, rate_curve, unpack, unpack_many
+from elmfield.codec import join_parts, pack, pack_decoded, rate_curve, unpack, unpack_many
 from elmfield.codec.ans import StreamReader, StreamWriter, Tables
-from elmfield.codec.container import Head, join_parts
+from elmfield.codec.container import Head
 from elmfield.codec.lossy import deblock, transform
 from elmfield.codec.lossy.bounded import BoundedTile, pack_corrected
 from elmfield.codec.lossy.lossy_tile import Tile
@@ -539,7 +539,7 @@ def test_smoothing_is_that_of_the_page(shape, priors, rng, way):
     gains = rng.integers(0, 256, (shape[0], deblock.LEVELS)).astype(np.uint8)
     weights = priors[f"smoothing{min(3, len(shape) - 1)}"]
     expected = oracle.smoothed(y, size, gains, weights)
-    found = deblock.smooth(y, size, weights, gains)
+    found = deblock.Moves.of(y, size, weights).apply(y, gains)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -36,8 +36,6 @@ LEVELS = 55
 SUM_BITS = 18
 POSITIONS = 48
 """Positions of a mode: two phases, eight spans of diagonals, three shapes."""
-SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
-"""First diagonals of the spans."""
 EDGES = 6  # levels of how many neighbours go on; the last one where it is not known yet
 ONE_BATCH_BOXES = 48  # so few boxes alive are one batch, all like even ones
 COARSE_STEPS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 48, 128])
@@ -50,45 +48,6 @@ def levels() -> Small:
     """Return the level of every sum below 2^18: 0, or the number of j with 2^(j/3) <= sum."""
     n = np.arange(1 << SUM_BITS, dtype=np.float64)
     return np.frexp(n * n * n)[1].astype(np.uint8)  # the bits of the cube
-
-
-@dataclass(frozen=True)
-class ModePlaces:
-    """What is around the modes of a box.
-
-    Parameters
-    ----------
-    position : array, shape (M,)
-        That of phase 0; phase 1 adds POSITIONS // 2.
-    high : array of bool, shape (M, d)
-        For each axis whether the mode's index is its largest there.
-    lower : array, shape (d + d + pairs, M)
-        Rows of the mode less one along each axis, less two along each axis, less one along each
-        pair of axes; M where there is none.
-    """
-
-    position: Places
-    high: NDArray[np.bool_]
-    lower: Places
-
-
-@lru_cache(maxsize=32)
-def places(B: int, d: int) -> ModePlaces:
-    """Return what is around the modes of a box of B samples along each of d axes."""
-    m = modes(B, d)
-    total, top = m.index.sum(axis=1), m.index.max(axis=1)
-    rest = total - top
-    span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
-    shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
-    one = np.eye(d, dtype=np.int64)
-    pairs = [one[k] + one[l] for k in range(d) for l in range(k + 1, d)]
-    lower = m.index - np.stack([*one, *(2 * one), *pairs])[:, None]
-    place = np.where((lower < 0).any(axis=2), len(total), lower @ B ** np.arange(d - 1, -1, -1))
-    return ModePlaces(
-        (span * 3 + shape).astype(np.intp),
-        m.index == top[:, None],
-        np.append(np.argsort(m.rows), len(total))[place],
-    )
 
 
 class BoxWalk:
@@ -107,7 +66,6 @@ class BoxWalk:
 
     def __init__(self, B: int, grid: tuple[int, ...], lowest: Counts) -> None:
         self.modes: Modes = modes(B, len(grid) - 1)
-        self.places = places(B, len(grid) - 1)
         self.grid, self.large = grid, int(B >= 16)
         self.A = np.zeros((len(self.modes.rows), len(lowest)), np.int32)
         self.A[0] = lowest
@@ -119,8 +77,8 @@ class BoxWalk:
         """Code all batches."""
         self.prior, self.coder = coder.prior, coder
         none = np.zeros((1, len(self.boxes)), np.int32)
-        below = [_append_zeros(self.A[:1].take(self.boxes, axis=1)), none]
-        near = [_append_zeros(self._near(slice(0, 1), self.boxes)), none]
+        first, around = self.A[:1].take(self.boxes, axis=1), self._near(slice(0, 1), self.boxes)
+        below, near = [np.concatenate([first, none]), none], [np.concatenate([around, none]), none]
         for s in range(1, self.modes.n_diagonals):
             if s in CHECKPOINTS:
                 left = self._flags(s, below, near)
@@ -136,7 +94,7 @@ class BoxWalk:
     ) -> tuple[Counts, Counts]:
         """Code a diagonal; return its magnitudes, and those of neighbours, of all boxes alive."""
         own, lower, mean = self._lower(rows, below, near)
-        W = self.prior.weights.T[:, self.places.position[rows], None]  # (10, modes, 1)
+        W = self.prior.weights.T[:, self.modes.position[rows], None]  # (10, modes, 1)
         S = _add_weighted(own, W, 0)
         S += mean * W[3] >> 6
         T = lower * W[4]
@@ -164,8 +122,8 @@ class BoxWalk:
     ) -> tuple[list[Counts], Counts, Counts]:
         """Return sums of lower modes of the box, and of neighbours; means of the first."""
         d, (n, n_before) = self.modes.d, (len(x) - 1 for x in below)
-        one = np.minimum(self.places.lower[:d, rows] - (rows.start - n), n)
-        rest = np.minimum(self.places.lower[d:, rows] - (rows.start - n - n_before), n_before)
+        one = np.minimum(self.modes.lower[:d, rows] - (rows.start - n), n)
+        rest = np.minimum(self.modes.lower[d:, rows] - (rows.start - n - n_before), n_before)
         own = [_add_rows(below[0], one), *(_add_rows(below[1], x) for x in (rest[:d], rest[d:]))]
         mean = own[0].sum(axis=1, dtype=np.int64) * 64 // own[0].shape[1]
         mean = np.minimum(mean, 1 << 20).astype(np.int32)[:, None]
@@ -182,7 +140,7 @@ class BoxWalk:
         for k, (one, other) in self._next:
             both = slab.take(one[boxes], axis=1)
             both += slab.take(other[boxes], axis=1)
-            top = self.places.high[rows, k, None]
+            top = self.modes.high[rows, k, None]
             high += both * top
             both *= ~top
             rest += both
@@ -191,7 +149,7 @@ class BoxWalk:
     def _classes(self, rows: slice, phase: int, S: Counts, T: Counts) -> Small:
         """Return classes (modes, boxes) by the two sums."""
         z = levels()
-        position = (self.large * POSITIONS + phase * (POSITIONS // 2)) + self.places.position[rows]
+        position = (self.large * POSITIONS + phase * (POSITIONS // 2)) + self.modes.position[rows]
         where = np.multiply(z.take(S, mode="clip"), LEVELS, dtype=np.int32)
         where += z.take(T, mode="clip")
         where += (position * (LEVELS * LEVELS)).astype(np.int32)[:, None]
@@ -223,11 +181,6 @@ class BoxWalk:
         if len(left) < ONE_BATCH_BOXES:
             self.n_even = len(left)
         return left
-
-
-def _append_zeros(x: Counts) -> Counts:
-    """Append a row of zeros, for modes that are not there."""
-    return np.concatenate([x, np.zeros((1, x.shape[1]), np.int32)])
 
 
 @lru_cache(maxsize=64)

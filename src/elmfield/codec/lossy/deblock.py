@@ -187,7 +187,7 @@ class Moves:
         return by_level @ by_level.swapaxes(1, 2), along[..., 0]
 
     def apply(self, y: Whole, gains: Small) -> Whole:
-        """Return samples moved, in units."""
+        """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
         out, half = y.copy(), 1 << WEIGHT_BITS + GAIN_BITS >> 1
         if running.pays(0):
             from elmfield.codec.lossy import sample_loops
@@ -225,11 +225,6 @@ def _move_part(
         tables[tap].take(place, out=found, mode="clip")
         total[k] += found
     return total
-
-
-def smooth(y: Whole, B: int, weights: Shorts, gains: Small) -> Whole:
-    """Return samples (C, n...) moved; `gains` (C, LEVELS) say how strongly, in 64ths."""
-    return Moves.of(y, B, weights).apply(y, gains)
 
 
 def choose_gains(

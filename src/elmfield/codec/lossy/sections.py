@@ -43,8 +43,8 @@ class Part:
     plane: Whole  # (C, G...)
 
     @cached_property
-    def differences(self) -> list[tuple[int, Whole]]:
-        """Rows that can be predicted, and what they follow."""
+    def differences(self) -> Whole:
+        """What the rows that can be predicted follow."""
         return transform.plane_differences(self.plane, self.m)
 
     def walk(self) -> BoxWalk:
@@ -61,8 +61,7 @@ class Part:
         i, j = np.divmod(some, q.shape[1])
         out[self.m.rows[i], j] = np.where(v < 0, -r, r)
         out[0] = self.plane.ravel()
-        for row, guess in transform.predict_rows(self.differences, weights):
-            out[self.m.rows[row]] += guess
+        out[self.m.rows[1 : len(weights) + 1]] += transform.predict_rows(self.differences, weights)
         return out
 
     def samples(self, r: Floats) -> Whole:
@@ -256,8 +255,7 @@ def find_residual(
         Of prediction.
     """
     weights = transform.fit_weights(part.differences, X)
-    for row, guess in transform.predict_rows(part.differences, weights):
-        X[row] = X[row] - guess / UNIT
+    X[1 : len(weights) + 1] -= transform.predict_rows(part.differences, weights) / UNIT
     magnitudes = np.abs(X).astype(np.float32, copy=False)
     magnitudes[0] = 0
     return magnitudes, X < 0, weights
@@ -336,7 +334,7 @@ def read_samples(
     y = _read_part(sections[1], B, read_means(sections[0], shape, B), shape)
     if gains is None:
         return y
-    return deblock.smooth(y, B, load_prior(len(shape) - 1).smoothing, gains)
+    return deblock.Moves.of(y, B, load_prior(len(shape) - 1).smoothing).apply(y, gains)
 
 
 def read_means(data: bytes, shape: Shape, B: int) -> Whole:
@@ -353,7 +351,7 @@ def read_means(data: bytes, shape: Shape, B: int) -> Whole:
 def _read_part(data: bytes, B: int, plane: Whole, shape: Shape) -> Whole:
     """Return the samples of a section of boxes, from the plane of their means."""
     part, d = Part(modes(B, len(shape) - 1), plane), len(shape) - 1
-    n = part.m.starts[min(3, len(part.m.starts) - 1)] - 1
+    n = len(part.differences)
     if len(data) < 3 + n + 3:
         raise damaged("has a section that is too short")
     points, weights = np.frombuffer(data, np.int8, 3), np.frombuffer(data, np.int8, n, 3)

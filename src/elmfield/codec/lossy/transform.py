@@ -16,7 +16,7 @@ samples.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import combinations, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +30,8 @@ SCALE_BITS = 18
 FRACTION = 6
 UNIT = 1 << FRACTION
 """Coefficients and samples are whole multiples of ``step / 2^FRACTION`` in the decoder."""
+SPANS = (1, 2, 3, 4, 6, 9, 13, 21)
+"""First diagonals of the spans that tell positions of modes, with three shapes, apart."""
 LARGEST = 1 << 30
 """No whole number in the decoder's transform may be larger: 2^30 · 2^18 · sqrt(2 · 128) < 2^53."""
 
@@ -63,6 +65,13 @@ class Modes:
         Place of row m in the natural order of indices.
     starts : list of int
         Diagonal s is rows ``starts[s]`` to ``starts[s + 1]``.
+    position : array, shape (M,)
+        Where a mode lies: by spans of diagonals, and how near to an axis.
+    high : array of bool, shape (M, d)
+        For each axis whether the mode's index is its largest there.
+    lower : array, shape (d + d + pairs, M)
+        Rows of the mode less one along each axis, less two along each axis, less one along each
+        pair of axes; M where there is none.
     """
 
     B: int
@@ -70,6 +79,9 @@ class Modes:
     index: Whole
     rows: Whole
     starts: list[int]
+    position: NDArray[np.intp]
+    high: NDArray[np.bool_]
+    lower: NDArray[np.intp]
 
     @property
     def n_diagonals(self) -> int:
@@ -81,11 +93,19 @@ class Modes:
 def modes(B: int, d: int) -> Modes:
     """Return the modes of a box."""
     index = np.array(list(product(range(B), repeat=d)), np.int64).reshape(-1, d)
-    total = index.sum(axis=1)
-    rows = np.argsort(total, kind="stable")
+    rows = np.argsort(index.sum(axis=1), kind="stable")
     index = index[rows]
-    starts = np.searchsorted(total[rows], np.arange(d * (B - 1) + 2)).tolist()
-    return Modes(B, d, index, rows, starts)
+    total, top = index.sum(axis=1), index.max(axis=1)
+    starts = np.searchsorted(total, np.arange(d * (B - 1) + 2)).tolist()
+    span = np.searchsorted(np.array(SPANS), np.maximum(total, 1), side="right") - 1
+    rest = total - top
+    shape = np.where(rest == 0, 0, np.where(4 * rest < total, 1, 2))
+    one = np.eye(d, dtype=np.int64)
+    pairs = [one[k] + one[l] for k, l in combinations(range(d), 2)]
+    lower = index - np.stack([*one, *(2 * one), *pairs])[:, None]
+    place = np.where((lower < 0).any(axis=2), len(total), lower @ B ** np.arange(d - 1, -1, -1))
+    lower = np.append(np.argsort(rows), len(total))[place]
+    return Modes(B, d, index, rows, starts, span * 3 + shape, index == top[:, None], lower)
 
 
 def cut_boxes(values: NDArray[np.generic], B: int) -> NDArray[np.generic]:
@@ -212,39 +232,35 @@ def neighbours(x: NDArray[S], axis: int) -> tuple[NDArray[S], NDArray[S]]:
     return x.take(np.maximum(i - 1, 0), axis), x.take(np.minimum(i + 1, len(i) - 1), axis)
 
 
-def plane_differences(plane: Whole, m: Modes) -> list[tuple[int, Whole]]:
-    """Return rows that can be predicted, and the differences they follow, shape (boxes,).
+def plane_differences(plane: Whole, m: Modes) -> Whole:
+    """Return the differences that the first rows, but row 0, follow, shape (rows, boxes).
 
     Modes ``e_k`` follow first differences, ``2 e_k`` second ones, ``e_k + e_l`` mixed ones.
     """
     around = [neighbours(plane, 1 + k) for k in range(m.d)]
     first = [behind - ahead for behind, ahead in around]
     found = []
-    wanted = m.index[m.starts[1] : m.starts[min(3, len(m.starts) - 1)]]
-    for row, mode in enumerate(wanted.tolist(), 1):
+    for mode in m.index[1 : m.starts[min(3, m.n_diagonals)]].tolist():
         k, *others = (k for k in range(m.d) if mode[k])
         if others:
             behind, ahead = neighbours(first[k], 1 + others[0])
             diff = behind - ahead
         else:
             diff = first[k] if mode[k] == 1 else sum(around[k]) - 2 * plane
-        found.append((row, np.asarray(diff).ravel()))
-    return found
+        found.append(np.ravel(diff))
+    return np.stack(found)
 
 
-def fit_weights(found: list[tuple[int, Whole]], X: Floats) -> NDArray[np.int8]:
+def fit_weights(differences: Whole, X: Floats) -> NDArray[np.int8]:
     """Return weights of differences in 128ths; `X` are modes in steps, rows sorted, (M, boxes)."""
     weights = []
-    for row, diff in found:
-        x = diff / UNIT
+    for x, own in zip(differences / UNIT, X[1:]):
         power = float(x @ x)
-        w = float(x @ X[row]) / power if power > 0 else 0.0
+        w = float(x @ own) / power if power > 0 else 0.0
         weights.append(int(np.clip(round(w * (1 << MEAN_WEIGHT_BITS)), -127, 127)))
     return np.array(weights, np.int8)
 
 
-def predict_rows(
-    found: list[tuple[int, Whole]], weights: NDArray[np.int8]
-) -> list[tuple[int, Whole]]:
-    """Return rows and what is predicted of them, in units of ``step / 2^FRACTION``."""
-    return [(row, diff * int(w) >> MEAN_WEIGHT_BITS) for (row, diff), w in zip(found, weights)]
+def predict_rows(differences: Whole, weights: NDArray[np.int8]) -> Whole:
+    """Return what is predicted of those rows, in units of ``step / 2^FRACTION``."""
+    return differences * weights[:, None] >> MEAN_WEIGHT_BITS
