@@ -98,8 +98,8 @@ class NotingWalk(contexts.BoxWalk):
 def noted(x, B, part):
     """What is known of the coefficients of samples in steps."""
     d = x.ndim - 1
-    m, full, trained = modes(B, d), sections.pad_to_boxes(x, B), load_prior(d)
-    X, grid = find_modes(full, B)[m.rows], grid_shape(x.shape, B)
+    m, trained = modes(B, d), load_prior(d)
+    X, grid = find_modes(x, B)[m.rows], grid_shape(x.shape, B)
     plane = np.rint(X[0]).astype(np.int64).reshape(grid) * UNIT
     a, _, _ = sections.find_residual(X, Part(m, plane))
     last = sections.find_last(a, m)

@@ -331,7 +331,7 @@ def encode(entries: Entries, ends: Integers, x: Integers) -> Words:
         words = np.empty(n, np.uint16)
         return words[_in_turn(write_batches, (x, entries, ends.astype(np.int64), words), n) :]
     states, found = x.astype(np.uint32), [np.zeros(0, np.uint16)]
-    freqs, starts = entries & 0xFFFF, entries >> 16
+    freqs, starts = entries & np.uint32(0xFFFF), entries >> np.uint32(16)
     for start, end in zip([0, *ends[:-1].tolist()][::-1], ends[::-1].tolist()):
         for a in reversed(range(start, end, L)):
             part = slice(a, min(a + L, end))

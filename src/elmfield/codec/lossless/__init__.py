@@ -135,22 +135,22 @@ def _place_on_lattice(
 
 def _write_corrections(out: ByteWriter, k: Integers, off: Integers, ndim: int) -> None:
     """Write how many ranks values lie off their lattice: by place on it, or by sample."""
-    least, n = int(off.min()), int(k.max()) + 1
     if not off.any():
         out.data.append(EXACT)
         return
-    table = np.zeros(n if n <= k.size else 0, np.int64)
-    if table.size:
+    n, least = int(k.max()) + 1, int(off.min())
+    if n <= k.size:
+        table = np.zeros(n, np.int64)
         table[k] = off
-    by_place = table.size > 0 and bool((table[k] == off).all())
-    out.data.append(BY_PLACE if by_place else BY_SAMPLE)
-    least = min(least, 0) if by_place else least
+        if bool((table[k] == off).all()):
+            out.data.append(BY_PLACE)
+            out.signed(min(least, 0))
+            out.number(n)
+            write_planes(out, (table - min(least, 0)).reshape(1, 1, 1, 1, n), 1)
+            return
+    out.data.append(BY_SAMPLE)
     out.signed(least)
-    if by_place:
-        out.number(n)
-        write_planes(out, (table - least).reshape(1, 1, 1, 1, n), 1)
-    else:
-        write_planes(out, off - least, ndim)
+    write_planes(out, off - least, ndim)
 
 
 def _fill_gaps(values: NDArray[Any]) -> tuple[NDArray[np.bool_] | None, NDArray[Any]]:

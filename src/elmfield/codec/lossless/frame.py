@@ -97,7 +97,7 @@ class Frame:
         z, far : arrays, shape (n,)
             Residuals as numbers from 0, and whether the blend is far from a whole number.
         """
-        S, layout, table = self.samples, self.layout, wavefront.level_weights()
+        S, layout = self.samples, self.layout
         hy, hx = layout.block[2:]
         matrices, error = model.matrices(layout), np.zeros(S.shape)
         blends = np.zeros((*self.rows.shape, hx))
@@ -115,7 +115,7 @@ class Frame:
             past = squares[:, :, 1:, :-2] + squares[:, :, :-1, 2:] + FRACTION**2
             past += squares[:, :, :-1, :-2]
             past += squares[:, :, :-1, 1:-1]
-            blends[g, some] = wavefront.blend(guess, past, table, 0)
+            blends[g, some] = wavefront.blend(guess, past, 0)
             left = np.minimum(np.abs(blends[g, some] - true), wavefront.ERROR_LIMIT)
             left[~self.rows[g, some]] = 0.0
             error[g, some, ABOVE : ABOVE + hy, LEFT : LEFT + hx] = left

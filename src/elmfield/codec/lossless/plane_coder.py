@@ -156,7 +156,7 @@ class _Wave:
         self.layout, self.model = layout, model
         self.stream, self.tables = stream, model.tables()
         self.N, self.B, self.top = layout.n_groups, layout.n_blocks, float(model.top)
-        self.matrices, self.table = model.matrices(layout), wavefront.level_weights()
+        self.matrices = model.matrices(layout)
         self.gains = model.gains[layout.kinds].astype(float)
         self.back = int(layout.near.back.max())
         self.lift = 1 - int(layout.near.lines.min())
@@ -178,7 +178,7 @@ class _Wave:
         step = self.S[0]
         lanes = np.arange(step.size).reshape(step.shape)[self.back :, self.lift :]
         offsets = near.steps * step.size + (near.lines - near.back * step.shape[1]) * self.B
-        return lanes[:, None, : self.layout.n_lines] + offsets[:, None, None]
+        return np.asarray(lanes[:, None, : self.layout.n_lines] + offsets[:, None, None])
 
     def step(self, t: int) -> None:
         """Decode the samples of step t."""
@@ -199,7 +199,7 @@ class _Wave:
         """Samples of lines a to b, (G, lines, B)."""
         near = self._gather(self.S, self.near, at, a, b)
         guess = np.floor(self.matrices @ near).reshape(self.N, -1, b - a, self.B)
-        blend = wavefront.blend(guess, self._past(at, a, b), self.table, 1)
+        blend = wavefront.blend(guess, self._past(at, a, b), 1)
         whole, above = wavefront.round_blend(blend, self.top)
         far, model = wavefront.is_far(above), self.model
         rows = wavefront.find_contexts(self._energy(at, a, b), far, model.lowest, model.coarse)
@@ -217,7 +217,7 @@ class _Wave:
     def _gather(self, source: Floats, places: Integers, at: int, a: int, b: int) -> Floats:
         """Return what neighbours of lines a to b hold, (G, neighbours, lines * B)."""
         some = places[:, :, a:b] + at * self.S[0].size
-        return source.take(some.reshape(*some.shape[:2], -1))
+        return np.asarray(source.take(some.reshape(*some.shape[:2], -1)))
 
     def _past(self, at: int, a: int, b: int) -> Floats:
         """Squared errors of the predictors at four neighbours, summed, plus 256."""

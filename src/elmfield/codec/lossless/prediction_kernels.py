@@ -26,9 +26,7 @@ from elmfield.codec.ans import (
 from elmfield.codec.lossless import wavefront
 from elmfield.codec.lossless.frame import Frame
 from elmfield.codec.lossless.plane_model import LEAST, RAW, Model
-from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, Layout, Neighbours
-
-SHARES = wavefront.level_weights()
+from elmfield.codec.lossless.wavefront import ABOVE, BELOW, LEFT, SHARES, Layout, Neighbours
 
 
 class Geometry(NamedTuple):
@@ -322,7 +320,8 @@ def _geometry(layout: Layout) -> Geometry:
     Neighbours that fill up to a multiple of four repeat the first.
     """
     near = Neighbours(*(np.append(x, x[:1].repeat(-x.size % 4)) for x in layout.near))
-    return Geometry(layout.rows, *layout.block[2:], layout.skew, layout.spans, near, layout.past)
+    height, width = layout.block[2:]
+    return Geometry(layout.rows, height, width, layout.skew, layout.spans, near, layout.past)
 
 
 def _predictors(model: Model, layout: Layout) -> Predictors:

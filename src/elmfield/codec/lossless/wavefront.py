@@ -264,33 +264,25 @@ class Layout:
 
 FRACTION = 16
 """Predictions count in sixteenths of a sample."""
-LEVELS = (4096, 3444, 2896, 2435)
-FAINTEST = 63
-"""The weight of a prediction falls by half every 4 levels of its past errors."""
+SHARES = np.array([(4096, 3444, 2896, 2435)[d % 4] >> (d // 4) for d in range(64)], np.float64)
+"""Weights of a prediction by how many levels its past errors are above the least: half every 4."""
 SQUARE_LIMIT = float(1 << 48)
 ERROR_LIMIT = float(1 << 36)
 BINS = 40
 """Expected errors are put into 40 bins, four to an octave (or two, or one)."""
 
 
-def level_weights() -> Floats:
-    """Return the weight of a prediction by how many levels its past errors are above the least."""
-    return np.array([LEVELS[d % 4] >> (d // 4) for d in range(FAINTEST + 1)], np.float64)
-
-
-def blend(predictions: Floats, past: Floats, table: Floats, axis: int) -> Floats:
+def blend(predictions: Floats, past: Floats, axis: int) -> Floats:
     """Return one prediction of several, in sixteenths: small past errors weigh most.
 
     Parameters
     ----------
     predictions, past : arrays with the predictors on `axis`
         In sixteenths; sums of squared errors of neighbours plus 256.
-    table : array
-        :func:`level_weights`.
     """
     level = past.view(np.int64) >> 49  # eight levels to an octave: exponent, three bits of mantissa
     level -= np.minimum.reduce(level, axis=axis, keepdims=True)
-    weight = table.take(level, mode="clip")
+    weight = SHARES.take(level, mode="clip")
     total = np.add.reduce(weight, axis=axis)
     weight *= predictions
     out: Floats = np.add.reduce(weight, axis=axis)

@@ -340,7 +340,7 @@ def _add(
     `large` are the numbers that tokens from 31 on, at `where`, stand for. Numbers are magnitudes
     where there are signs, of those above 0; else 0, 1, -1, 2, -2 are numbered from 0 on.
     """
-    left = (SMALL_NUMBERS * unit).take(tokens) if signs is None else tokens * float(unit)
+    left: Floats = (SMALL_NUMBERS * unit).take(tokens) if signs is None else tokens * float(unit)
     if where.size:
         left[where] = unit * (_count_from_zero(large) if signs is None else large)
     if signs is not None:

@@ -109,8 +109,7 @@ class Tile:
         return finish_samples(whole, self.offset, self.step, self.head, self.missing())
 
     def _mix(self, y: Whole) -> Floats:
-        whole = y.astype(np.float64)
-        return whole if self.matrix is None else mix_channels(whole, self.matrix)
+        return mix_channels(y.astype(np.float64), self.matrix)
 
     def coarse(self, k: int) -> Values:
         """Return means over 2^k samples along every axis, from boxes that are no larger.

@@ -88,18 +88,6 @@ class PreparedTile:
         dtype: Any = np.float32 if top < SINGLE_STEPS else np.float64
         return x.astype(dtype)
 
-    def separate(self, step: float) -> tuple[Floats, list[int], Floats | None] | None:
-        """Return samples in steps with channels apart, :func:`rank_sizes`, and their rotation.
-
-        None where whole numbers would be too large.
-        """
-        x = self.in_steps(step)
-        sizes = rank_sizes(x)
-        if not sizes:
-            return None
-        M = transform.find_rotation(x)
-        return x if M is None else transform.separate_channels(x, M), sizes, M
-
     def take_pieces(self, most: int) -> "PreparedTile":
         """Return pieces far apart along each long axis, about so many samples in all."""
         missing, unit = self.missing, SIZES[self.x.ndim - 1][0]
@@ -133,7 +121,7 @@ def take_pieces(x: NDArray[S], most: int, piece: int, unit: int) -> NDArray[S]:
 def rank_sizes(x: Floats) -> list[int]:
     """Return sizes of boxes for samples in steps, the best by a rough price first.
 
-    None where whole numbers would be too large.
+    No size where whole numbers would be too large.
     """
     d = x.ndim - 1
     top = float(np.abs(x).max(initial=0.0)) + 2
@@ -255,11 +243,10 @@ def code_tile(tile: PreparedTile, step: float, effort: int = USUAL_EFFORT) -> Bo
     running.pays(tile.x.size // LOOPS_SHARE)
     if step / UNIT < np.finfo(np.float64).tiny:
         return None
-    found = tile.separate(step)
-    if found is None:
-        return None
-    x, sizes, M = found
-    tried = sizes[: 2 if effort >= SIZES_EFFORT else 1]
+    x = tile.in_steps(step)
+    tried = rank_sizes(x)[: 2 if effort >= SIZES_EFFORT else 1]
+    M = transform.find_rotation(x) if tried else None
+    x = transform.separate_channels(x, M)
     done = [one for B in tried if (one := _code_boxes(tile, step, effort, x, B, M)) is not None]
     if len(done) < 2:
         return done[0] if done else None
@@ -280,8 +267,7 @@ def _code_boxes(
         worth = 8 * BIT_PRICE * UNIT**2
         weights = load_prior(x.ndim - 1).smoothing
         gains, y = deblock.choose_gains(x, y, B, weights, worth)
-    whole = y.astype(np.float64)
-    whole = whole if M is None else transform.mix_channels(whole, M)
+    whole = transform.mix_channels(y.astype(np.float64), M)
     return BoxCodedTile(tile, step, B, M, gains, coded, whole)
 
 
@@ -366,7 +352,7 @@ class RateCurve:
         M = transform.find_rotation(x)
         x = x if M is None else transform.separate_channels(x, M).astype(np.float32)
         B, n = CURVE_BOX[x.ndim - 1], 2200 * CURVE_BINS
-        X = np.abs(transform.find_modes(sections.pad_to_boxes(x, B), B).ravel())
+        X = np.abs(transform.find_modes(x, B).ravel())
         X = X[X > 2.0**-20]
         places = np.floor((np.log2(X) + (math.log2(step) + 1100)) * CURVE_BINS)
         places = np.clip(places, 0, n - 1).astype(np.intp)

@@ -218,12 +218,6 @@ class MagnitudeReader(Coder):
 # --- writing --------------------------------------------------------------------------------------
 
 
-def pad_to_boxes(x: Floats, B: int) -> Floats:
-    """Return samples up to whole boxes: the last ones are repeated."""
-    width = [(0, 0)] + [(0, -n % B) for n in x.shape[1:]]
-    return np.pad(x, width, mode="edge") if any(b for _, b in width) else x
-
-
 def _sum_columns(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return sums of columns, row after row; NumPy adds a single column in another order."""
     sums: NDArray[np.float32] = x.sum(axis=0) if x.shape[1] > 1 else x.cumsum(axis=0)[-1]
@@ -288,7 +282,7 @@ def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
     """
     d = x.ndim - 1
     m, grid = modes(B, d), grid_shape(x.shape, B)
-    X = transform.find_modes(pad_to_boxes(x, B), B)[m.rows]
+    X = transform.find_modes(x, B)[m.rows]
     means = np.rint(X[0]).reshape(grid)
     top = float(np.abs(means).max())
     if top > LARGEST_MEAN:
@@ -300,7 +294,7 @@ def write_boxes(x: Floats, B: int) -> tuple[list[bytes], Whole]:
 
 def fits(x: Floats, B: int) -> bool:
     """Whether modes of samples in steps, in boxes of one size, are small enough for a decoder."""
-    top = float(np.abs(transform.find_modes(pad_to_boxes(x, B), B)).max())
+    top = float(np.abs(transform.find_modes(x, B)).max())
     return bool(1.25 * top * UNIT * (2 * B) ** ((x.ndim - 2) / 2) <= LARGEST)
 
 
@@ -309,11 +303,11 @@ def rough_price(x: Floats, B: int, halvings: int = 0) -> float:
 
     `halvings` adds what it takes to tell the means of boxes so much larger from those of the boxes.
     """
-    Y = transform.find_modes(pad_to_boxes(x, B), B)
+    Y = transform.find_modes(x, B)
     found = [Y[1:].ravel()]
     plane = Y[0].reshape(grid_shape(x.shape, B))
     for _ in range(halvings):
-        Y = transform.find_modes(pad_to_boxes(plane, 2), 2)
+        Y = transform.find_modes(plane, 2)
         found.append(Y[1:].ravel())
         plane = Y[0].reshape(grid_shape(plane.shape, 2))
     X = np.abs(np.concatenate(found), dtype=np.float32)

@@ -139,11 +139,14 @@ def _apply_along_axes(X: Floats, basis: Floats, d: int, is_whole: bool) -> Float
 def find_modes(values: NDArray[np.generic], B: int) -> Floats:
     """Return the modes of all boxes of B samples, rows in natural order, shape (B^d, boxes).
 
-    Single precision stays single: half the time, and an encoder may err a little.
+    The last samples are repeated up to whole boxes. Single precision stays single: half the time,
+    and an encoder may err a little.
     """
     d = values.ndim - 1
     dtype: Any = np.float32 if values.dtype == np.float32 else np.float64
-    X = np.ascontiguousarray(cut_boxes(values, B), dtype)
+    width = [(0, -n % B) for n in values.shape[1:]]
+    whole = np.pad(values, [(0, 0), *width], mode="edge") if any(map(any, width)) else values
+    X = np.ascontiguousarray(cut_boxes(whole, B), dtype)
     return _apply_along_axes(X, cosines(B).astype(dtype), d, False).reshape(B**d, -1)
 
 
@@ -191,14 +194,18 @@ def find_rotation(x: Floats) -> Floats | None:
     return np.asarray(np.rint(axes * (1 << ROTATION_BITS)))
 
 
-def separate_channels(x: Floats, M: Floats) -> Floats:
+def separate_channels(x: Floats, M: Floats | None) -> Floats:
     """Return independent channels of samples."""
+    if M is None:
+        return x
     back = np.linalg.inv(M / (1 << ROTATION_BITS)).astype(x.dtype)
     return np.asarray(back @ x.reshape(len(x), -1)).reshape(x.shape)
 
 
-def mix_channels(y: Floats, M: Floats) -> Floats:
+def mix_channels(y: Floats, M: Floats | None) -> Floats:
     """Return whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact."""
+    if M is None:
+        return y
     z = M @ y.reshape(len(y), -1)
     z += 1 << ROTATION_BITS >> 1
     z *= 2.0**-ROTATION_BITS
@@ -219,10 +226,8 @@ def expect_magnitudes(plane: Whole) -> NDArray[np.int32]:
     steps = plane >> FRACTION
     total = np.zeros(plane.shape, np.int64)
     for k in range(d):
-        across = np.abs(np.diff(steps, axis=1 + k))
-        low = (slice(None),) * (1 + k)
-        total[(*low, slice(1, None))] += across
-        total[(*low, slice(None, -1))] += across
+        for near in neighbours(steps, 1 + k):
+            total += np.abs(steps - near)
     return np.minimum(total // (2 * d), 1 << 20).astype(np.int32).ravel()
 
 
