@@ -105,13 +105,12 @@ def pack_decoded(
     arrays = [np.asarray(values) for values in tiles]
     is_cut = len(arrays) == 1 and step is None
     axis, ends = _cut(arrays[0], channel_axis, effort) if is_cut else (0, [])
-    parts = np.split(arrays[0], ends, axis) if ends else arrays
     work = partial(
         _pack_part, step=step, max_error=max_error, channel_axis=channel_axis, effort=effort
     )
-    made = spread(work, parts) if ends else list(map(work, parts))
     if not ends:
-        return made
+        return list(map(work, arrays))
+    made = spread(work, np.split(arrays[0], ends, axis))
     whole = np.concatenate([values for _, values in made], axis)
     data = join_parts(Head.of(whole, channel_axis), axis, [data for data, _ in made])
     return [(data, whole)]

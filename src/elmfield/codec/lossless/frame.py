@@ -54,7 +54,7 @@ class Frame:
         inner[..., LEFT : LEFT + hx] = blocks
         inner[:, :, 1:, :LEFT] = blocks[:, :, :-1, :1]
         inner[..., LEFT + hx :] = blocks[..., -1:]
-        b, below = np.arange(B), ABOVE + layout.heights
+        b, below = np.arange(B), ABOVE + layout.rows[0]
         samples[:, b, below, 1:] = samples[:, b, below - 1, :-1]
         return cls(layout, samples, _find_rows(layout), first)
 
@@ -198,9 +198,8 @@ def choose_windows(layout: Layout, kind: int) -> tuple[Integers, Integers]:
     starts = np.arange(0, hy - rows + 1, rows), np.arange(0, hx - columns + 1, columns)
     corners = np.meshgrid(groups, np.arange(layout.n_blocks), *starts, indexing="ij")
     g, b, y, x = (v.ravel() for v in corners)
-    inside = np.flatnonzero(y + rows <= layout.rows[g, b])
-    if inside.size:
-        g, b, y, x = g[inside], b[inside], y[inside], x[inside]
+    inside = np.flatnonzero(y + rows <= layout.rows[g, b])  # the first block is whole
+    g, b, y, x = g[inside], b[inside], y[inside], x[inside]
     # Every window is as likely: steps of the golden ratio through all of them, none twice.
     most = min(len(g), max(1, LEARNED_SAMPLES // (rows * columns)))
     some = np.unique((np.arange(most) * 0.6180339887498949 % 1.0 * len(g)).astype(int))
@@ -230,7 +229,7 @@ def _learn_predictors(X: Floats, target: Floats, layout: Layout, present: Bools)
     both = np.empty((target.size, K + 1))  # what predicts, and what is predicted
     both[:, :-1] = changes[keep].reshape(K, -1).T
     both[:, -1] = (target - X[1]).ravel()
-    if K == 0 or not both[:, :-1].any():
+    if not both[:, :-1].any():
         return weights
     near = _sum_3x3(np.abs(_errors(_solve(both.T @ both), both)).reshape(shape)).ravel()
     trusted = both / np.sqrt(near + 0.25 * near.mean() + 1e-9)[:, None]

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -113,10 +112,8 @@ def read_planes(
         n_header = reader.number()
         n_stream = reader.number() if n_header else 0
         coded.append((layout, reader.take(n_header), reader.take(n_stream)))
-    is_compiled = running.pays(
-        sum(math.prod(layout.shape) for layout, header, _ in coded if header)
-    )
-    found = spread(partial(_decode_plane, is_compiled=is_compiled), coded)
+    running.pays(sum(math.prod(layout.shape) for layout, header, _ in coded if header))
+    found = spread(_decode_plane, coded)
     tail = found[0][1]
     if tail.size < n_words:
         raise damaged("lacks low bits")
@@ -126,9 +123,7 @@ def read_planes(
     return planes[0] if n == 1 else np.concatenate(planes), tail[:n_words]
 
 
-def _decode_plane(
-    coded: tuple[Layout, bytes, bytes], is_compiled: bool
-) -> tuple[NDArray[np.integer], Words]:
+def _decode_plane(coded: tuple[Layout, bytes, bytes]) -> tuple[NDArray[np.integer], Words]:
     """Return the samples of a plane, (C, A, Z, Y, X), and the tail of its stream.
 
     Without a header all samples are 0.
@@ -137,7 +132,7 @@ def _decode_plane(
     if not header:
         return np.zeros(layout.shape, np.int64), NO_WORDS
     model, stream = Model.unpack(header, layout), StreamReader(data)
-    if is_compiled:
+    if running.pays(0):
         from elmfield.codec.lossless.prediction_kernels import decode_plane
 
         samples = decode_plane(layout, model, stream)
@@ -170,7 +165,7 @@ class _Wave:
         self.near, self.past = self._places(layout.near), self._places(layout.past)
         y = np.arange(layout.n_lines)[:, None] - layout.skew[:, None, None]
         for row, k, anchor in layout.outside:
-            g, u, b = np.nonzero(y == np.where(row < 0, layout.heights - 1, row))
+            g, u, b = np.nonzero(y == np.where(row < 0, layout.rows[0] - 1, row))
             self.near[g, k[:, None], u, b] = self.near[g, anchor[:, None], u, b]
 
     def _places(self, near: wavefront.Neighbours) -> Integers:

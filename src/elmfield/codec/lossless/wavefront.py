@@ -132,17 +132,15 @@ class Layout:
 
     @cached_property
     def rows(self) -> Integers:
-        """How many rows of every group's blocks lie in the array, shape (G, B)."""
+        """How many rows of every group's blocks lie in the array, shape (G, B): 0 beyond its end.
+
+        Of the first group there is something in every block.
+        """
         block, shape = np.array(self.block[:3])[:, None], np.array(self.shape[1:4])[:, None]
         starts = np.indices(self.counts).reshape(4, -1)[:3] * block
         lengths = np.minimum(block, shape - starts)  # along A, Z and Y, (3, B); never 0
         _, a, z = self.groups.T[..., None]
         return np.asarray(lengths[2] * ((a < lengths[0]) & (z < lengths[1])), np.int64)
-
-    @property
-    def heights(self) -> Integers:
-        """Rows of every block that lie in the array, shape (B,)."""
-        return np.asarray(self.rows[0])
 
     @cached_property
     def valid(self) -> Bools:

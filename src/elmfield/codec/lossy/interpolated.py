@@ -324,7 +324,7 @@ def _count_from_zero(number: Floats) -> Floats:
     return np.where(number % 2 > 0, (number + 1) / 2, -number / 2)
 
 
-SMALL_NUMBERS = _count_from_zero(np.arange(float(N_TOKENS)))
+SMALL_NUMBERS = _count_from_zero(np.arange(N_TOKENS, dtype=np.float64))
 
 
 def _add(
@@ -340,7 +340,8 @@ def _add(
     `large` are the numbers that tokens from 31 on, at `where`, stand for. Numbers are magnitudes
     where there are signs, of those above 0; else 0, 1, -1, 2, -2 are numbered from 0 on.
     """
-    left: Floats = (SMALL_NUMBERS * unit).take(tokens) if signs is None else tokens * float(unit)
+    left = SMALL_NUMBERS.take(tokens) if signs is None else tokens.astype(np.float64)
+    left *= unit
     if where.size:
         left[where] = unit * (_count_from_zero(large) if signs is None else large)
     if signs is not None:

@@ -103,13 +103,11 @@ class Tile:
 
     def values(self) -> Values:
         """Return the samples."""
-        whole = self._mix(read_samples(self.sections, self.head.spread, self.B, self.gains))
+        y = read_samples(self.sections, self.head.spread, self.B, self.gains)
+        whole = mix_channels(y, self.matrix)
         if self.unit:
             whole += self.unit * read_corrections(self.corrections, self.head.spread)
         return finish_samples(whole, self.offset, self.step, self.head, self.missing())
-
-    def _mix(self, y: Whole) -> Floats:
-        return mix_channels(y.astype(np.float64), self.matrix)
 
     def coarse(self, k: int) -> Values:
         """Return means over 2^k samples along every axis, from boxes that are no larger.
@@ -125,7 +123,7 @@ class Tile:
             means = _block_means(np.where(known, values, 0), known, size)
         else:
             spread, missing = head.spread, self.missing()
-            whole = self._mix(read_means(self.sections[0], spread, self.B))
+            whole = mix_channels(read_means(self.sections[0], spread, self.B), self.matrix)
             scale = self.step / UNIT / self.B ** ((len(spread) - 1) / 2)
             values = whole * scale + self.offset
             known = np.ones(spread, bool) if missing is None else ~missing

@@ -77,7 +77,7 @@ class PreparedTile:
         low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
         offset = low / 2 + high / 2
         if missing is not None:
-            x = fill_gaps(x, missing) if known.size else np.zeros_like(x)
+            x = fill_gaps(np.where(missing, 0.0, x), (~missing).astype(np.float64))
         return cls(head, x, missing, offset)
 
     def in_steps(self, step: float) -> Floats:
@@ -267,8 +267,7 @@ def _code_boxes(
         worth = 8 * BIT_PRICE * UNIT**2
         weights = load_prior(x.ndim - 1).smoothing
         gains, y = deblock.choose_gains(x, y, B, weights, worth)
-    whole = transform.mix_channels(y.astype(np.float64), M)
-    return BoxCodedTile(tile, step, B, M, gains, coded, whole)
+    return BoxCodedTile(tile, step, B, M, gains, coded, transform.mix_channels(y, M))
 
 
 def choose_smaller(made: Coded | None, values: Values, channel_axis: int | None) -> Coded:
@@ -294,15 +293,6 @@ CALIBRATION_SAMPLES, CALIBRATION_TILES = 1 << 17, 8
 tiles."""
 
 
-Counts = tuple[int, Floats]
-"""How many samples there are; modes and their squares by magnitude, (2, bins)."""
-
-
-def _sum_counts(found: Sequence[Counts]) -> Counts:
-    """Return what is known of the modes of several tiles together."""
-    return sum(n for n, _ in found), np.sum([modes for _, modes in found], axis=0)
-
-
 class RateCurve:
     """Mean squared error and bits a sample of tiles at any step, about, from one transform.
 
@@ -315,14 +305,18 @@ class RateCurve:
         self, tiles: Sequence[Values], channel_axis: int | None = None, effort: int = USUAL_EFFORT
     ) -> None:
         self._tiles, self._channel, self._effort = tiles, channel_axis, effort
-        self._each = self._count(self._prepare(tiles, CURVE_SAMPLES, CURVE_BOX))
-        self._known = _sum_counts(self._each)
+        pieces = self._prepare(tiles, CURVE_SAMPLES, CURVE_BOX)
+        self._sizes = np.array([tile.x.size for tile in pieces])
+        self._modes = np.stack(spread(self._count_modes, pieces))
+        self._known = self._sizes.sum(), self._modes.sum(axis=0)
         self._off = np.ones(2)
 
     def part(self, numbers: Sequence[int]) -> "RateCurve":
         """Return the curve of some of the tiles, by their places; of all if there are none."""
         found = copy(self)
-        found._known = _sum_counts([self._each[i] for i in numbers] or self._each)
+        if len(numbers):
+            some = list(numbers)
+            found._known = self._sizes[some].sum(), self._modes[some].sum(axis=0)
         return found
 
     def _prepare(
@@ -338,10 +332,6 @@ class RateCurve:
             return PreparedTile.of(x, Head.of(x, 0))
 
         return spread(prepare, tiles)
-
-    def _count(self, tiles: Sequence["PreparedTile"]) -> list[Counts]:
-        """Return what is known of the modes of each tile."""
-        return list(zip((tile.x.size for tile in tiles), spread(self._count_modes, tiles)))
 
     @staticmethod
     @small_products()
@@ -360,9 +350,9 @@ class RateCurve:
         return np.array([np.bincount(places, minlength=n), squares])
 
     @staticmethod
-    def _read(found: Counts, step: float) -> Floats:
-        """Return error and bits a sample as modes tell them."""
-        n, (counts, squares) = found
+    def _read(n: int, modes: Floats, step: float) -> Floats:
+        """Return error and bits of each of n samples as modes and squares tell them, (2, bins)."""
+        counts, squares = modes
         place = (math.log2(ZEROED * step) + 1100) * CURVE_BINS
         if not 1 <= place < len(counts) - 1:
             return np.zeros(2)
@@ -382,40 +372,36 @@ class RateCurve:
         longest = {d: 2 * sizes[0] for d, sizes in SIZES.items()}
         pieces = self._prepare(some, CALIBRATION_SAMPLES, longest)
         made = spread(lambda piece: code_tile(piece, step, self._effort), pieces)
-        about = self._read(_sum_counts(self._count(pieces)), step)
+        n = sum(piece.x.size for piece in pieces)
+        about = self._read(n, np.sum(spread(self._count_modes, pieces), axis=0), step)
         done = [m for m in made if m is not None]
         if len(done) < len(made) or not about.all():
             return
-        n = sum(piece.x.size for piece in pieces)
         found = [sum(m.squares().sum() for m in done), sum(8 * len(m.bytes()) for m in done)]
         self._off = np.array(found) / n / about
 
     def error(self, step: float) -> float:
         """Return the mean squared error at a step, about."""
-        return float(self._read(self._known, step)[0] * self._off[0])
+        return float(self._read(*self._known, step)[0] * self._off[0])
 
     def bits(self, step: float) -> float:
         """Return the bits a sample at a step, about."""
-        return float(self._read(self._known, step)[1] * self._off[1])
+        return float(self._read(*self._known, step)[1] * self._off[1])
 
 
 # --- gaps: something smooth, so that they cost few bits -------------------------------------------
 
 
-def fill_gaps(x: Floats, missing: NDArray[np.bool_]) -> Floats:
-    """Return samples (C, n...) with gaps filled, coarse to fine; all missing gives 0."""
-    weight = (~missing).astype(np.float64)
-    return _fill(np.where(missing, 0.0, x), weight)
+def fill_gaps(total: Floats, weight: Floats) -> Floats:
+    """Return means (C, n...) where there is weight, elsewhere what is coarser; 0 without any.
 
-
-def _fill(total: Floats, weight: Floats) -> Floats:
-    """Return means where there is weight, something smooth elsewhere, from sums."""
+    From sums, and how many samples each is of.
+    """
     known = weight > 0
     value = np.divide(total, weight, out=np.zeros_like(total), where=known)
     if known.all() or max(value.shape[1:]) == 1:
         return value
-    coarse = _fill(lossy_tile.block_sums(total, 2), lossy_tile.block_sums(weight, 2))
-    guess = coarse
+    guess = fill_gaps(lossy_tile.block_sums(total, 2), lossy_tile.block_sums(weight, 2))
     for k in range(1, value.ndim):
         guess = guess.repeat(2, axis=k).take(np.arange(value.shape[k]), axis=k)
     value = np.where(known, value, guess)

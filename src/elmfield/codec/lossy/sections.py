@@ -95,7 +95,7 @@ class Coder:
         self.tokens, self.flags = (tables.copy() for tables in _initial_tables(prior))
         # where raw bits are, how many, and what they are added to
         none = np.zeros(0, np.intp), np.zeros(0, np.int32), np.zeros(0, np.int32)
-        self._raw: list[tuple[Places, Counts, Counts]] = [none]
+        self.raw: list[tuple[Places, Counts, Counts]] = [none]
 
     def code_flags(self, classes: Small, boxes: Places, diagonal: int) -> NDArray[np.bool_]:
         """Return whether boxes go on, written or read."""
@@ -115,13 +115,8 @@ class Coder:
         if (wide := np.flatnonzero(widths)).size:
             i, j = np.divmod(wide, len(boxes))
             place = (rows.start + i) * self.n_boxes + boxes[j]
-            self._raw.append((place, widths[wide], contexts.BASES.take(where.ravel()[wide])))
+            self.raw.append((place, widths[wide], contexts.BASES.take(where.ravel()[wide])))
         return np.asarray(contexts.SEEN.take(where))
-
-    def raw(self) -> tuple[Places, Counts, Counts]:
-        """Return places of magnitudes with raw bits, how many, and what these are added to."""
-        place, widths, bases = map(np.concatenate, zip(*self._raw))
-        return place, widths, bases
 
 
 class Quantiser(Coder):
@@ -176,7 +171,7 @@ class Quantiser(Coder):
         """
         some = np.flatnonzero(self.q != 0)
         q, minus = self.q.ravel()[some], negative.ravel()[some]
-        place, widths, bases = self.raw()
+        place, widths, bases = map(np.concatenate, zip(*self.raw))
         self.writer.numbers(self.q.ravel()[place] - bases, widths)
         self.writer.raw.append(minus.view(np.uint8))
         # multiples of 2^-25: exact in any order
@@ -202,7 +197,7 @@ class MagnitudeReader(Coder):
 
     def finish(self, A: Counts) -> Counts:
         """Return whole numbers with signs from what the walk saw, (M, boxes); changes `A`."""
-        place, widths, bases = self.raw()
+        place, widths, bases = map(np.concatenate, zip(*self.raw))
         found = bases + self.reader.numbers(widths)
         self.reader.finish()
         if int(found.max(initial=0)) > contexts.LARGEST_MAGNITUDE:

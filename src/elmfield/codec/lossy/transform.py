@@ -202,11 +202,12 @@ def separate_channels(x: Floats, M: Floats | None) -> Floats:
     return np.asarray(back @ x.reshape(len(x), -1)).reshape(x.shape)
 
 
-def mix_channels(y: Floats, M: Floats | None) -> Floats:
+def mix_channels(y: Whole, M: Floats | None) -> Floats:
     """Return whole samples of whole independent channels: ``floor((M y + 2^13) / 2^14)``, exact."""
+    z = y.astype(np.float64)
     if M is None:
-        return y
-    z = M @ y.reshape(len(y), -1)
+        return z
+    z = M @ z.reshape(len(y), -1)
     z += 1 << ROTATION_BITS >> 1
     z *= 2.0**-ROTATION_BITS
     return np.floor(z, out=z).reshape(y.shape)
