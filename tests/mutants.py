@@ -220,7 +220,7 @@ MUTANTS = [
     # --- targets and codes ---------------------------------------------------------------------
     Mutant(
         "targets: a bit more than was asked for",
-        "field/rate_control.py",
+        "field/code_samples.py",
         "(-min(psnr, 600.0) / 10)",
         "(-min(psnr, 600.0) / 10.1)",
         "tests/field/test_targets.py",

@@ -23,7 +23,7 @@ from elmfield.io.formats.raster import png
 from elmfield.io.model.load import read_field
 from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
-from elmfield.io.stream.block_work import compare as scores_at_samples
+from elmfield.io.stream.stream_coder import compare as scores_at_samples
 from elmfield.io.view_source import export_view, scene_of
 from elmfield.partition import plane_of
 from elmfield.samples import source_of

@@ -17,7 +17,7 @@ from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import StoreError
-from elmfield.field.coefficients.tiles import run_of
+from elmfield.field.coefficients.tiles import error_sums, run_of
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.field.uncertainty.posterior import why_none
@@ -166,16 +166,6 @@ def _inside(model: "Model", raw: Array, first: Sequence[int]) -> tuple[Array | N
     counted = np.zeros((*raw.shape[:-1], 1), bool)
     counted[inside] = True
     return counted, peak_to_peak(raw[inside])
-
-
-def error_sums(e: Array, there: Array | None) -> tuple[float, float, int]:
-    """The sum of squares of errors e >= 0, the largest, and how many: those that are `there`."""
-    if there is not None:
-        e, there = np.where(there, e, 0), np.broadcast_to(there, e.shape)
-    with np.errstate(over="ignore"):  # infinite where float64 has no squares
-        squares = float(np.square(e).sum())
-    count = e.size if there is None else int(np.count_nonzero(there))
-    return squares, float(np.max(e, initial=0)), count
 
 
 def errors(

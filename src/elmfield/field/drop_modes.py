@@ -19,9 +19,8 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import errors, samples_to_keep
 from elmfield.field.blend.blended import Blended
-from elmfield.field.code_samples import code_to_target
+from elmfield.field.code_samples import check_range, code_to_target
 from elmfield.field.coefficients.stored import Ragged
-from elmfield.field.rate_control import check_range
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index

@@ -13,7 +13,7 @@ from elmfield.field.coefficients.tiles import without_channels
 
 if TYPE_CHECKING:
     from elmfield.codec.lossy import RateCurve
-    from elmfield.field.rate_control import RateControl
+    from elmfield.field.code_samples import RateControl
 
 R = TypeVar("R")
 
@@ -217,8 +217,9 @@ class StepSearch(Generic[T]):
         some = np.linspace(0, n - 1, min(n, GUESS_TILES)).round().astype(int).tolist()
         self._place = {number: place for place, number in enumerate(some)}
         tiles = [without_channels(control.values(i)) for i in some]
+        values = [values for values, _ in tiles]
         self._curve, self.step, self.power = read_off(
-            [values for values, _ in tiles], tiles[0][1], control.effort, of, allowed, start
+            values, tiles[0][1], control.effort, of, allowed, start
         )
         self._grows = self.power if of == "error" else BITS_POWER
         self._count = control.scope.count if of == "error" else self.tiling.n_values

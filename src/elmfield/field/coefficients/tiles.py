@@ -20,6 +20,10 @@ from elmfield.partition import Partition
 
 R = TypeVar("R")
 
+Errors = tuple[float, float, int]
+"""The sum of squared errors, the largest error, and of how many numbers: both parts of a complex
+one count."""
+
 TILE_BYTES = 1 << 20
 """Bytes of a tile before it is coded, about. ERA5 in tiles of one and of two MiB, two cores: within
 0.1 K coded at 51 and 42 MB/s, at 50 dB at 35 and 22, without loss read at 154 and 91, in 2 %, 5 %
@@ -118,6 +122,12 @@ class Tiling:
         """Samples of a tile on each axis, and channels."""
         return tuple(s.stop - s.start for s in self.slab(number))
 
+    def cut(self, values: Array, number: int, first: Sequence[int] | None = None) -> Array:
+        """A tile of an array (..., C or 1) that begins at `first`, by default at `low`; a view."""
+        *slab, channels = self.slab(number)
+        at = [slice(s.start - a, s.stop - a) for s, a in zip(slab, first or self.low)]
+        return values[(*at, channels if values.shape[-1] > 1 else slice(None))]
+
     def with_channels(self, n: int) -> "Tiling":
         """The same samples of another number of channels, all in one tile."""
         return Tiling(self.low, (*self.high[:-1], n), (*self.tile[:-1], n))
@@ -166,24 +176,42 @@ def pack_tiles(
     return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
 
 
+def error_sums(e: Array, there: Array | None) -> Errors:
+    """The sum of squares of errors e >= 0, the largest, and how many: those that are `there`."""
+    if there is not None:
+        e, there = np.where(there, e, 0), np.broadcast_to(there, e.shape)
+    with np.errstate(over="ignore"):  # infinite where float64 has no squares
+        squares = float(np.square(e).sum())
+    count = e.size if there is None else int(np.count_nonzero(there))
+    return squares, float(np.max(e, initial=0)), count
+
+
 def code_tiles(
     numbers: Sequence[int],
     values: Callable[[int], Array],
-    finish: Callable[[int, Array, bytes, Array], R],
+    finish: Callable[[int, bytes, Array, Errors], R],
     *,
+    there: Callable[[int], Array] | None = None,
     effort: int = USUAL_EFFORT,
     **asked: float,
 ) -> list[R]:
     """Code tiles on all threads, some side by side; parameters are those of `pack_tiles`.
 
-    ``values(number)`` are the samples of a tile, channels last. What comes back is what ``finish``
-    makes of a tile's number, its samples, its bytes, and the samples that these are decoded to.
+    ``values(number)`` are the samples of a tile, channels last; ``there(number)`` says at which of
+    them errors count, by default at all. What comes back is what ``finish`` makes of a tile's
+    number, its bytes, the samples that these are decoded to, and the errors of those.
     """
 
     def work(some: Sequence[int]) -> list[R]:
-        own = [values(i) for i in some]
+        own, found = [values(i) for i in some], []
         made = pack_tiles(own, effort=effort, **asked)
-        return [finish(i, y, *both) for i, y, both in zip(some, own, made)]
+        for i, y, (data, decoded) in zip(some, own, made):
+            errors: Errors = (0.0, 0.0, y.size)
+            if asked:
+                gap = np.subtract(decoded, y, dtype=np.float64)
+                errors = error_sums(np.abs(gap, out=gap), None if there is None else there(i))
+            found.append(finish(i, data, decoded, errors))
+        return found
 
     most = max(1, min(TILES_PER_BATCH, len(numbers) // n_threads()))
     shares = [numbers[a:b] for a, b in runs(len(numbers), most)]

@@ -232,7 +232,7 @@ class SamplePlan:
             yield from map(copied.tiles.__getitem__, numbers)
             return
         for i, j in runs(self.samples.tiling.n_tiles, TILES_PER_BATCH * n_threads()):
-            yield from code_tiles(range(i, j), self._tile, lambda _i, _y, data, _found: data)
+            yield from code_tiles(range(i, j), self._tile, lambda _i, data, _found, _errors: data)
 
     def _tile(self, number: int) -> Array:
         """Return the samples of a tile, as they are stored."""

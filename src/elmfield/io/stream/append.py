@@ -32,9 +32,8 @@ from elmfield.io.inputs import parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, level_of, overview_of
 from elmfield.io.store.stores import ROOT, FolderStore, Store
-from elmfield.io.stream.block_work import StoredTile
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.stream_coder import StreamCoder
+from elmfield.io.stream.stream_coder import StoredTile, StreamCoder
 from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
 from elmfield.samples import Slab, Source, source_of
 

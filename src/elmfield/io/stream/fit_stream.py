@@ -36,8 +36,7 @@ from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
 from elmfield.io.model.save import describe
 from elmfield.io.stream import workers
-from elmfield.io.stream.block_work import NUMBERS_PER_SAMPLE
-from elmfield.io.stream.stream_coder import StreamCoder
+from elmfield.io.stream.stream_coder import NUMBERS_PER_SAMPLE, StreamCoder
 from elmfield.io.stream.work_folder import Work
 from elmfield.io.stream.workers import HERE, Engine, Spool
 from elmfield.partition import Partition
@@ -187,7 +186,6 @@ class Stream:
         if survey.n_missing and self.engine.array is not None:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
             stream = replace(stream, engine=HERE)
-        effort = USUAL_EFFORT if target is None else target.effort
         coder = StreamCoder(
             field=field,
             stream=stream,
@@ -195,7 +193,7 @@ class Stream:
             filled=filled,
             top=top,
             n_missing=survey.n_missing,
-            effort=effort,
+            effort=USUAL_EFFORT if target is None else target.effort,
         )
         work.begin(coder.fingerprint)
         name, meta = coder.put_together(coder.make())
