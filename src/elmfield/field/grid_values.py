@@ -160,7 +160,7 @@ def coarse_means(model: "Model", k: int) -> Array:
         def read(slab: tuple[slice, ...]) -> Array:
             return to_numpy(f.at_samples([c[s].astype(np.float64) for c, s in zip(x, slab)]))
 
-        means = Totals.of(own, k, read, capacity(model.offset) // 4).means()
+        means = Totals.of(own, k, read).means()
     means = move(means, model.offset)
     xp, shape = namespace(means), means.shape[:-1]
     flat = model.finish(xp.reshape(means, (-1, means.shape[-1])), True)

@@ -383,7 +383,7 @@ def test_nothing_is_moved_through_links(small, tmp_path, monkeypatch, what):
         (small / "overview").rename(outside)
         (small / "overview").symlink_to(outside)
     before = contents(outside)
-    with pytest.raises(ef.StoreError, match=r"is damaged: .*(is a link|tiles are missing)"):
+    with pytest.raises(ef.StoreError, match=r"is damaged: .*(is a link|blocks are missing)"):
         ef.append(small, few(13, 30))
     assert contents(outside) == before
 

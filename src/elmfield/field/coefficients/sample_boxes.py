@@ -9,7 +9,6 @@ from itertools import product as cartesian
 import numpy as np
 
 from elmfield._array.backend import cast, copy_array, move, namespace, requires_grad, take, to_numpy
-from elmfield._array.running import capacity
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import StoreError
 from elmfield.field.coefficients.tiles import CodedTiles, Tiling, Totals, positions, run_of, sums_of
@@ -212,7 +211,7 @@ class SampleBoxes:
         means = None if self.overview is None or k < self.overview[0] else self.overview_means()
         if tiles is None:
             tiling = Tiling.whole((*self.source.shape[:-1], self.n_channels))
-            out = Totals.of(tiling, k, self.read, capacity(np.empty(0)) // 4).means()
+            out = Totals.of(tiling, k, self.read).means()
         elif self.overview is not None and means is not None:
             totals, slab = Totals(tiles.tiling, k), tiles.tiling.extent
             totals.add(slab, sums_of(tiles.tiling, k, slab, means, self.overview[0]))

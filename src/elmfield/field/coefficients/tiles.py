@@ -245,7 +245,8 @@ class CodedTiles:
     def __init__(
         self, tiles: TileBytes, tiling: Tiling, dtype: DType, sizes: Sequence[int] | None = None
     ) -> None:
-        self.tiles, self.tiling, self.dtype, self.sizes = tiles, tiling, np.dtype(dtype), sizes
+        self.tiles, self.tiling, self.dtype = tiles, tiling, np.dtype(dtype)
+        self.sizes = sizes or [len(tiles[i]) for i in range(tiling.n_tiles)]
         self._kept = Recent[int, Array]()
 
     def __reduce__(self) -> tuple[Any, ...]:  # decoded tiles stay here
@@ -259,9 +260,7 @@ class CodedTiles:
     @property
     def n_bytes(self) -> int:
         """Bytes of all tiles."""
-        if self.sizes is not None:
-            return sum(self.sizes)
-        return sum(len(self.tiles[i]) for i in range(self.tiling.n_tiles))
+        return sum(self.sizes)
 
     def __call__(self, number: int) -> Array:
         """Return the samples of a tile, channels last."""
@@ -424,15 +423,13 @@ class Totals:
         self.sums = np.zeros((*(-(-n >> k) for n in sizes), C))
 
     @classmethod
-    def of(
-        cls, tiling: Tiling, k: int, read: Callable[[tuple[slice, ...]], Array], at_once: int
-    ) -> "Totals":
-        """Those of all samples, some rows of the first axis at a time: about `at_once` numbers.
+    def of(cls, tiling: Tiling, k: int, read: Callable[[tuple[slice, ...]], Array]) -> "Totals":
+        """Those of all samples, some rows of the first axis at a time.
 
         `read` gives the samples of a slab, channels last.
         """
         totals, (first, *others) = cls(tiling, k), tiling.extent
-        rows = max(1, at_once // max(1, math.prod(tiling.sizes[1:])))
+        rows = max(1, capacity(np.empty(0)) // 4 // max(1, math.prod(tiling.sizes[1:])))
         for a in range(first.start, first.stop, rows):
             slab = (slice(a, min(a + rows, first.stop)), *others)
             totals.add(slab, sums_of(tiling, k, slab, read(slab)))

@@ -47,9 +47,6 @@ MIN_HALVINGS = 10
 MAX_NUMBERS = 1 << 18
 """Of an overview: more would not be seen at once."""
 
-BATCH_NUMBERS = 1 << 22
-"""Averaged at a time."""
-
 Overview = tuple[int, Array]
 """How often axes are halved, k, and means of 2^k samples on each axis, channels last."""
 
@@ -88,7 +85,7 @@ class TileArray:
     def key(self, number: int) -> str:
         """Return the entry of a tile."""
         place = self.tiling.place(number)[: self._n_axes]
-        return "/".join([self.name, "c", *map(str, place)])
+        return blocks.block_key(self.name, place)
 
     def write_document(self, store: Store) -> None:
         """Write what describes the array."""
@@ -99,9 +96,7 @@ class TileArray:
 
     def write_tile(self, store: Store, number: int, tile: bytes) -> str:
         """Write one coded tile; return its check sum, eight hexadecimal digits."""
-        data = blocks.add_check(tile)
-        store.write(self.key(number), data)
-        return data[-4:].hex()
+        return blocks.write_block(store, self.key(number), tile)
 
     def write(self, store: Store, tiles: Iterator[bytes], progress: Progress = silent) -> str:
         """Write all of the array; return the check sums of its tiles."""
@@ -114,8 +109,7 @@ class TileArray:
 
     def read(self, arrays: ArrayReader, checks: str) -> CodedTiles:
         """Return the array in a file, all claims checked; its document has the size of tiles."""
-        store, sizes = arrays.store, arrays.sizes
-        own = self.tiling.sizes[: self._n_axes]
+        store, own = arrays.store, self.tiling.sizes[: self._n_axes]
         shape, kind, tile, codecs = blocks.read_description(store, self.name)
         fits = (shape, kind, tuple(codecs)) == (own, self.dtype, CODECS)
         if not fits or self.dtype not in DTYPES:
@@ -125,13 +119,9 @@ class TileArray:
         if math.prod(map(min, zip(tile, own))) * dtype.itemsize > blocks.MAX_BLOCK_BYTES:
             raise damaged_array(store, self.name, f"tiles of {tile} samples")
         tiling = replace(self.tiling, tile=(*tile, 1)[: len(self.tiling.tile)])
-        array = replace(self, tiling=tiling)
-        n = tiling.n_tiles
-        fits = n <= len(sizes) and len(checks) == blocks.CHECK_DIGITS * n
-        if not fits or not all(array.key(i) in sizes for i in range(n)):
-            raise damaged_array(store, self.name, "tiles are missing")
-        found = [sizes[array.key(i)] - 4 for i in range(n)]
-        return CodedTiles(TilesInFile(store, array, checks), tiling, dtype, found)
+        keys = arrays.blocks_of(self.name, checks, own, tile)
+        tiles = TilesInFile(store, replace(self, tiling=tiling), checks)
+        return CodedTiles(tiles, tiling, dtype, [arrays.sizes[key] - 4 for key in keys])
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -157,10 +147,6 @@ class SamplePlan:
     boxes: SampleBoxes
     dtype: str
     tile: tuple[int, ...] | None = None
-
-    def arrays(self) -> dict[str, Array]:
-        """Return nothing: all is in the arrays of samples."""
-        return {}
 
     @cached_property
     def _needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -296,7 +282,7 @@ class SamplePlan:
             if boxes.overview is not None and seen is not None:
                 return boxes.overview[0], seen
         if tiles is None or (self.is_lossy and not tiles.have_coarse):
-            return overview_of(Totals.of(tiling, k, self._stored_values, BATCH_NUMBERS), self.kind)
+            return overview_of(Totals.of(tiling, k, self._stored_values), self.kind)
         return None
 
 

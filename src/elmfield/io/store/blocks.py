@@ -7,8 +7,9 @@ no more than its bytes (the zarr package took 4 ms for each of the 4000 blocks o
 """
 
 import json
-import threading
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product as cartesian
 from typing import Any, NoReturn
 
 import numpy as np
@@ -136,6 +137,18 @@ def damaged_array(store: Store, name: str, why: str) -> StoreError:
     return StoreError(f"{store.name} is damaged: array {name!r}: {why}.")
 
 
+def block_key(name: str, place: Iterable[int]) -> str:
+    """Return the entry of a block of an array, by its place along each axis."""
+    return "/".join([name, "c", *map(str, place)])
+
+
+def write_block(store: Store, key: str, data: bytes) -> str:
+    """Write a block and its CRC-32C; return that, eight hexadecimal digits."""
+    data = add_check(data)
+    store.write(key, data)
+    return data[-4:].hex()
+
+
 def add_check(data: bytes) -> bytes:
     """Return a block with its CRC-32C, four bytes, at its end."""
     from numcodecs.checksum32 import CRC32C
@@ -170,12 +183,12 @@ class Blocks:
     """
 
     def __init__(
-        self, arrays: "ArrayReader", name: str, size: int, dtypes: tuple[str, ...]
+        self, arrays: "ArrayReader", name: str, size: int | None, dtypes: tuple[str, ...]
     ) -> None:
-        self.store, self.name, self.size = arrays.store, name, size
-        self._checks, sizes = arrays.checks[name], arrays.sizes
-        self._cache, self._lock = Recent[int, Array](), threading.RLock()
+        self.store, self.name = arrays.store, name
+        self._checks, self._cache = arrays.checks[name], Recent[int, Array]()
         shape, dtype, block, codecs = read_description(self.store, name)
+        self.size = size = shape[0] if size is None else size
         known = codecs in (["bytes", "blosc", "crc32c"], ["bytes", "crc32c"])
         if shape != (size,) or dtype not in dtypes or not known:
             raise self.damaged(f"{size} numbers of type {' or '.join(dtypes)} were expected")
@@ -183,12 +196,7 @@ class Blocks:
         (self.block,), self.is_compressed = block, "blosc" in codecs
         if self.block * self.dtype.itemsize > MAX_BLOCK_BYTES:
             raise self.damaged(f"blocks of {self.block} numbers")
-        self.n_blocks = n = -(-size // self.block)
-        # A block that is not there reads as zeros in Zarr; here it means that the file lies.
-        if n > len(sizes) or not all(f"{name}/c/{i}" in sizes for i in range(n)):
-            raise self.damaged("blocks are missing")
-        if len(self._checks) != CHECK_DIGITS * n:
-            raise self.damaged("its check sums are not those of its blocks")
+        self._keys = arrays.blocks_of(name, self._checks, shape, block)
 
     def damaged(self, why: str) -> StoreError:
         """Return the error for an array that is not what it should be."""
@@ -198,7 +206,7 @@ class Blocks:
         """Return block number `first`, decoded."""
         from numcodecs import Blosc
 
-        data = self.store.read(f"{self.name}/c/{first}")
+        data = self.store.read(self._keys[first])
         if data[-4:].hex() != self._checks[CHECK_DIGITS * first : CHECK_DIGITS * (first + 1)]:
             raise self.damaged(f"block {first} is not the one that was saved here")
         n_bytes = self.block * self.dtype.itemsize
@@ -231,22 +239,21 @@ class Blocks:
         head = np.flatnonzero(new)
         lengths = np.add.reduceat(counts, head) if len(head) else counts
         runs = (starts[head].tolist(), lengths.tolist(), places[head].tolist())
-        with self._lock:
-            for start, length, place in zip(*runs):
-                done = 0
-                while done < length:
-                    i, offset = divmod(start + done, self.block)
-                    step = min(self.block - offset, length - done)
-                    out[place + done : place + done + step] = self._at(i)[offset : offset + step]
-                    done += step
+        for start, length, place in zip(*runs):
+            done = 0
+            while done < length:
+                i, offset = divmod(start + done, self.block)
+                step = min(self.block - offset, length - done)
+                out[place + done : place + done + step] = self._at(i)[offset : offset + step]
+                done += step
         return out
 
     def _at(self, i: int) -> Array:
         """Return block i, from the cache if it is there."""
         block = self._cache.find(i)
         if block is None:
-            block, n_bytes = self.read(i), self.block * self.dtype.itemsize
-            self._cache.keep(i, block, max(1, CACHE_BYTES // n_bytes))
+            block = self.read(i)
+            self._cache.keep(i, block, max(1, CACHE_BYTES // block.nbytes))
         return block
 
     def __getstate__(self) -> NoReturn:
@@ -273,9 +280,23 @@ class ArrayReader:
         if not holds:
             raise StoreError(f"{self.store.name} is damaged: {why}.")
 
+    def blocks_of(
+        self, name: str, checks: str, shape: Sequence[int], block: Sequence[int]
+    ) -> list[str]:
+        """Return the entries of all blocks of an array, in order; StoreError if one is missing."""
+        counts = [-(-n // b) for n, b in zip(shape, block)]
+        keys, n = [], math.prod(counts)
+        if n <= len(self.sizes):  # else it claims too many to be listed
+            keys = [block_key(name, place) for place in cartesian(*map(range, counts))]
+        # A block that is not there reads as zeros in Zarr; here it means that the file lies.
+        if len(keys) != n or not all(key in self.sizes for key in keys):
+            raise damaged_array(self.store, name, "blocks are missing")
+        if len(checks) != CHECK_DIGITS * n:
+            raise damaged_array(self.store, name, "its check sums are not those of its blocks")
+        return keys
+
     def open(self, name: str, size: int | None, *dtypes: str) -> Blocks:
         """Return an array of numbers of one of the dtypes: `size`, or as many as it says itself."""
-        size = read_description(self.store, name)[0][0] if size is None else size
         return Blocks(self, name, size, dtypes)
 
     def read(self, name: str, size: int | None, *dtypes: str) -> Array:
@@ -321,9 +342,8 @@ def write_array(
         values = np.ascontiguousarray(values, kind)
         if len(values) < block:
             values = np.concatenate([values, np.zeros(block - len(values), kind)])
-        data = add_check(blosc.encode(values) if compress else values.tobytes())
-        store.write(f"{name}/c/{len(sums)}", data)
-        sums.append(data[-4:].hex())
+        data = blosc.encode(values) if compress else values.tobytes()
+        sums.append(write_block(store, block_key(name, [len(sums)]), data))
     return "".join(sums)
 
 

@@ -339,17 +339,11 @@ class ZipStore:
 
         Where the system can, without moving the file's own: processes that were forked share it.
         """
-        if self._descriptor is None:
-            with self._lock:
-                self._file.seek(start)
-                return self._file.read(size)
-        got = b""
-        while len(got) < size:
-            part = os.pread(self._descriptor, size - len(got), start + len(got))
-            if not part:
-                break
-            got += part
-        return got
+        if self._descriptor is not None:
+            return os.pread(self._descriptor, size, start)
+        with self._lock:
+            self._file.seek(start)
+            return self._file.read(size)
 
     def write(self, key: str, data: bytes) -> None:
         """Write one entry."""
