@@ -104,15 +104,6 @@ def _source(model: "Model", samples: Array) -> Source:
     return source
 
 
-def align_samples(model: "Model", samples: Array) -> tuple[Array, Array]:
-    """What was fitted and the function there, channels last, as far as the domain goes."""
-    k, own = model.channel_axis, own_samples(model.domain)
-    truth = np.asarray(to_numpy(_source(model, samples).read()))
-    mine = np.asarray(to_numpy(values_at_samples(model, own)))
-    truth, mine = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in (truth, mine))
-    return truth if truth.shape == mine.shape else truth[np.ix_(*own)], mine
-
-
 def samples_to_keep(
     model: "Model", is_coded: bool, measured: bool
 ) -> tuple[Samples, tuple[int, ...], Array | None]:
@@ -326,19 +317,21 @@ def describe(model: "Model", samples: Array | None, heldout: float | None) -> Re
         rows |= model.observed.facts
     if model.missing is not None:
         rows["missing samples"] = int(np.sum(model.missing))
-    if samples is not None:
-        truth, mine = align_samples(model, samples)
-        have = ~np.isnan(truth)
-        if not have.any():
-            raise ValueError("`samples` must hold at least one sample; all are NaN or masked.")
     if samples is not None or model.residual is not None:
         errors = errors_by_cell(model, samples)
         errors = errors[~np.isnan(errors)]
+        if not len(errors):
+            raise ValueError("`samples` must hold at least one sample; all are NaN or masked.")
         rows["rms error by region, median"] = float(np.median(errors))
         rows["rms error by region, largest"] = float(np.max(errors))
     if samples is not None:
-        rows["PSNR at the samples"] = psnr(truth[have], mine[have])
-        rows["largest error"] = max_error(truth[have], mine[have])
+        k, own = model.channel_axis, own_samples(model.domain)
+        both = _source(model, samples).read(), values_at_samples(model, own)
+        last = (x[..., None] if k is None else np.moveaxis(x, k, -1) for x in map(to_numpy, both))
+        truth, mine = last
+        truth = truth if truth.shape == mine.shape else truth[np.ix_(*own)]
+        rows["PSNR at the samples"] = psnr(truth, mine)
+        rows["largest error"] = max_error(truth, mine)
     if heldout is not None:
         rows["PSNR held out"] = heldout
     noise = False if model.settings is None else model.settings.denoise

@@ -13,7 +13,6 @@ from typing import Any, cast
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.running import runs
 from elmfield._array.typing import Array, Integers, Progress
 from elmfield.field import Field, Group
 from elmfield.field.coefficients.stored import Coefficients, Draws, Full, Nodes, Ragged, run_places
@@ -27,9 +26,6 @@ from elmfield.partition import Partition
 
 BATCH_NUMBERS = 1 << 22
 """Coefficients gathered at a time while writing."""
-
-BATCH_REGIONS = 4096
-"""Regions whose kept modes are gathered at a time."""
 
 
 def file_order(partition: Partition) -> Integers:
@@ -75,8 +71,6 @@ class CoefficientPlan:
         Gives the numbers of some rows of a group; by default those that are stored.
     """
 
-    is_lossy = False
-
     def __init__(
         self, field: Field, dtype: str, take: Callable[[Group, Integers], Array] | None = None
     ) -> None:
@@ -121,29 +115,24 @@ class CoefficientPlan:
 
 def _ragged_arrays(plan: CoefficientPlan) -> dict[str, Array]:
     """Say which modes each region keeps: counts and lengths by run, and a bitmap; file order."""
-    pieces, rankings = [], []
-    for group in plan.groups:
-        for a, b in runs(len(group.regions), BATCH_REGIONS):
-            some = group.coefficients.ragged(np.arange(a, b))
-            if some is not None:
-                pieces.append((group.regions[a:b], some.kept, some.lengths, some.ranks))
-                rankings += [some.ranking] if a == 0 else []
-    if not pieces:
+    every = [(g.regions, g.coefficients.ragged(np.arange(len(g.regions)))) for g in plan.groups]
+    found = [(regions, own) for regions, own in every if own is not None]
+    if not found:
         return {}
-    N, C = len(plan.order), pieces[0][1].shape[1]
+    N, C = len(plan.order), found[0][1].n_channels
     kept, lengths = (np.zeros((N, C), np.int64) for _ in range(2))
     is_ragged = np.zeros(N, bool)
-    for regions, counts, own, _ in pieces:
-        kept[regions], lengths[regions], is_ragged[regions] = counts, own, True
+    for regions, own in found:
+        kept[regions], lengths[regions], is_ragged[regions] = own.kept, own.lengths, True
     begins = run_starts(lengths, plan.order)
     bits = np.zeros(int(lengths.sum()), bool)
-    for regions, counts, _, ranks in pieces:
-        bits[np.repeat(begins[regions].reshape(-1), counts.reshape(-1)) + ranks] = True
+    for regions, own in found:
+        bits[np.repeat(begins[regions].reshape(-1), own.kept.reshape(-1)) + own.ranks] = True
     listed = plan.order[is_ragged[plan.order]]
     return {
         "counts": narrow_integers(kept[listed].reshape(-1)),
         "lengths": narrow_integers(lengths[listed].reshape(-1)),
-        "ranking": narrow_integers(np.concatenate(rankings)),
+        "ranking": narrow_integers(np.concatenate([own.ranking for _, own in found])),
         "bitmap": np.packbits(bits),
     }
 
@@ -296,11 +285,6 @@ class InModelFile(Coefficients):
         lengths = self.shelf.lengths[self.regions]
         return int(lengths.sum()) + 16 * lengths.size
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether what was found is at hand, and NumPy's."""
-        return False
-
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions."""
         return self.part(rows).take(np.arange(len(rows)))
@@ -403,11 +387,9 @@ def _read_nodes(
     starts, found = run_starts(counts, shelf.order), []
     for g, model in enumerate(kernels):
         own = np.flatnonzero(which == g)
-        runs = np.concatenate([members[starts[i] : starts[i] + counts[i]] for i in own])
         ends = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
-        found.append(
-            Nodes(model=model, positions=positions, members=runs, starts=ends, noise=noise)
-        )
+        places = {"members": members[run_places(starts[own], counts[own])], "starts": ends}
+        found.append(Nodes(model=model, positions=positions, noise=noise, **places))
     return list(found)
 
 

@@ -288,9 +288,10 @@ def describe(field: Field, dtype: str) -> Description:
     axes = [_axis(a, k, arrays) for k, a in enumerate(field.domain.axes)]
     partition = _partition(part, arrays)
     groups, networks = _groups(field, arrays)
-    arrays |= plan.arrays()
+    if isinstance(plan, CoefficientPlan):
+        arrays |= plan.arrays()
     frames = _frames(field, groups, arrays)
-    residual = _residual(field, plan, arrays)
+    residual = _residual(field, arrays)
     per = None  # whether what is missing is the same in all channels, or told for each
     if (gaps := field.model.gaps) is not None:
         per = "sample" if gaps.ndim == len(field.shape) else "channel"
@@ -349,12 +350,13 @@ def own_dtype(field: Field) -> str:
     return str(field.model.coefficient_dtype).removeprefix("torch.")
 
 
-def _residual(field: Field, plan: Plan, arrays: dict[str, Array]) -> bool | str:
+def _residual(field: Field, arrays: dict[str, Array]) -> bool | str:
     """Whether the file holds what the fit left over in each region; "none" where that is nothing.
 
     Not beside samples that were coded with loss: it could be as long as they are.
     """
-    if field.model.residual is None or plan.is_lossy:
+    boxes = field.model.blended.source_samples
+    if field.model.residual is None or (boxes is not None and boxes.is_lossy):
         return False
     wide = np.asarray(to_numpy(field.model.residual), np.float64)
     if not wide.any():
