@@ -171,9 +171,8 @@ def test_a_file_is_copied_if_it_would_be_read_three_times_in_a_pass(times, copie
     stream = stream_of(Chunked(), encode, Engine())
     rows = np.linspace(0, 60, times + 1).astype(int)
     blocks = [(slice(a, b), slice(0, 40)) for a, b in pairwise(rows)]
-    work = Work(tmp_path / "a.elm.zarr")
-    assert (stream._spool(work, blocks) is not None) == copied
-    work.close()
+    with Work(tmp_path / "a.elm.zarr") as work:
+        assert (stream._spool(work, blocks) is not None) == copied
 
 
 def test_each_worker_gets_four_blocks_but_none_too_small_to_be_coded_fast():

@@ -31,9 +31,9 @@ from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.inputs import parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, level_of, overview_of
-from elmfield.io.store.stores import ROOT, FolderStore, Store
+from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.fit_stream import Stream
-from elmfield.io.stream.stream_coder import StoredTile, StreamCoder
+from elmfield.io.stream.stream_coder import StreamCoder
 from elmfield.io.stream.work_folder import GrowingModel, explain_writing, open_growing
 from elmfield.samples import Slab, Source, source_of
 
@@ -181,11 +181,9 @@ class JoinedSource:
     def _read_old(self, slab: Slab) -> Array:
         """Return a slab of the model's samples, as the new ones are."""
         model = self.model.field.model
-        c = model.channel_axis
-        values = self.model.boxes.read(tuple(s for j, s in enumerate(slab) if j != c))
-        values = model.joined(values, axis=values.ndim - 1)
-        values = values[..., 0] if c is None else np.moveaxis(values, -1, c)
-        return values.astype(self.dtype, copy=False)
+        own = tuple(s for j, s in enumerate(slab) if j != model.channel_axis)
+        values = model.joined(self.model.boxes.read(own), axis=len(own))
+        return model.channels_back(values).astype(self.dtype, copy=False)
 
     def slabs(self, source: Source) -> Slabs:
         """The samples of a source of the same axes, slab by slab."""
@@ -223,32 +221,27 @@ def _batches(frames: Iterator[Any], model: GrowingModel, k: int, left: int) -> I
 
 def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     """Add samples to a model; the call that adds them began when it had `first`."""
-    model, slabs = joined.model, joined.slabs(joined)
+    model, slabs, k = joined.model, joined.slabs(joined), joined.axis
     grown, encode = _grow(joined, slabs, *_find_limits(joined))
     stream = Stream(slabs=slabs, encode=encode, labels=grown.labels, progress=tell)
-    folder = model.target / staging_folder(joined.axis, grown.shape[joined.axis])
-    store, tile = FolderStore(str(folder)), model.tiles.tiling.tile
-    coder = StreamCoder(field=grown, stream=stream, places=lambda _: (store, None), tile=tile)
+    folder = model.target / staging_folder(k, grown.shape[k])
+    store, old, n = FolderStore(str(folder)), model.tiles.tiling, model.field.shape[k]
+    coder = StreamCoder(field=grown, stream=stream, places=lambda _: (store, None), tile=old.tile)
+    tiling, text = coder.tiling, getattr(model.meta.samples, "checks", "")
+    stay = [int(np.ravel_multi_index(old.place(i), tiling.counts)) for i in range(old.n_tiles)]
+    checks = {i: text[8 * j : 8 * j + 8] for j, i in enumerate(stay)}
+    new = [i for i in range(tiling.n_tiles) if tiling.place(i)[k] >= n // tiling.tile[k]]
     with explain_writing(model.target):
         try:
-            _code(model, coder, joined.axis, store, first)
+            checks |= {i: tile.check for i, tile in coder.code_tiles(new).items()}
+            meta = coder.write_rest(store, checks, _overview(coder, model.boxes, k, n))
+            meta = replace(meta, appending=AppendingRecord(axis=k, start=first))
+            write_metadata(store, meta)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         os.replace(folder / ROOT, model.target / ROOT)  # from here on readers see new samples
         return GrowingModel.open(model.target)
-
-
-def _code(model: GrowingModel, coder: StreamCoder, k: int, store: Store, first: int) -> None:
-    """Write what is new, and the metadata of the whole, to a folder."""
-    old, tiling, n = model.tiles.tiling, coder.tiling, model.field.shape[k]
-    text = getattr(model.meta.samples, "checks", "")
-    stay = [int(np.ravel_multi_index(old.place(i), tiling.counts)) for i in range(old.n_tiles)]
-    tiles = {i: StoredTile(check=text[8 * j : 8 * j + 8]) for j, i in enumerate(stay)}
-    new = [i for i in range(tiling.n_tiles) if tiling.place(i)[k] >= n // tiling.tile[k]]
-    tiles |= coder.code_tiles(new)
-    meta = coder.write_rest(store, tiles, _overview(coder, model.boxes, k, n))
-    write_metadata(store, replace(meta, appending=AppendingRecord(axis=k, start=first)))
 
 
 def _overview(coder: StreamCoder, boxes: SampleBoxes, k: int, n: int) -> Overview | None:

@@ -60,8 +60,6 @@ class StoredTile(CodedTile):
         Among which models it is.
     """
 
-    n_bytes: int = 0
-    errors: tuple[float, float, int] = (0.0, 0.0, 0)
     check: str
     is_coarse: bool = False
     sums: Array | None = None
@@ -335,19 +333,21 @@ class StreamCoder(RateControl[StoredTile]):
                 totals.add(slab, np.asarray(tile.sums), channels)
             means = overview_of(totals, self.plan.kind)
         lost = typical_error(made.errors)
-        return name, self.write_rest(store, made.tiles, means, made.is_lossy, lost)
+        checks = {number: tile.check for number, tile in made.tiles.items()}
+        return name, self.write_rest(store, checks, means, made.is_lossy, lost)
 
     def write_rest(
         self,
         store: Store,
-        tiles: Tiles[StoredTile],
+        checks: dict[int, str],
         means: Overview | None,
         is_lossy: bool = False,
         lost: float = 0.0,
     ) -> Metadata:
         """Write all but tiles of samples and metadata; return the metadata.
 
-        `means` are the overview, `lost` is the root mean square of what coding lost.
+        `checks` are the check sums of all tiles, `means` the overview, `lost` is the root mean
+        square of what coding lost.
         """
         model, gaps = self.field.model, None
         evidence = replace(model.evidence or Evidence(), coding=lost)
@@ -359,16 +359,12 @@ class StreamCoder(RateControl[StoredTile]):
             missing = self.plan.missing(1 if self.filled.is_alike else self.tiling.sizes[-1])
             missing.write_document(store)
             coding = Coding(slabs=self.stream.sent, array=missing, model=store, is_of_gaps=True)
-            found: Tiles[StoredTile] = {}
+            found: dict[int, str] = {}
             for some in self.stream.engine.each(coding, self.blocks):
-                found |= some
-            gaps = missing.tiling.sizes[-1], join_checks(found)
-        return self.plan.complete(store, meta, join_checks(tiles), gaps, means, is_lossy)
-
-
-def join_checks(tiles: Tiles[StoredTile]) -> str:
-    """Return check sums of tiles as one text, in order."""
-    return "".join(tiles[i].check for i in range(len(tiles)))
+                found |= {number: tile.check for number, tile in some.items()}
+            gaps = missing.tiling.sizes[-1], "".join(found[i] for i in sorted(found))
+        every = "".join(checks[i] for i in sorted(checks))
+        return self.plan.complete(store, meta, every, gaps, means, is_lossy)
 
 
 # --- errors ---------------------------------------------------------------------------------------

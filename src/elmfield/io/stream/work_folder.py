@@ -72,17 +72,11 @@ class Work:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.close()
-        if isinstance(error, FileNotFoundError):
-            return
-        if isinstance(error, OSError) and error.errno is not None:
+        self._held.close()
+        is_told = isinstance(error, FileNotFoundError)
+        if isinstance(error, OSError) and error.errno is not None and not is_told:
             after = f"What is done so far is kept in {self.root}; the same call goes on from there."
             raise write_error(self.target, error, after) from error
-
-    def close(self) -> None:
-        """Let others work here, and forget what lies on this machine only."""
-        self._held.close()
-        self._is_locked = False
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Find what is done of the same plan, or clear the place."""
@@ -127,7 +121,11 @@ class Work:
         """Put a model in place, and remove the folder."""
         made = self.model(name)
         if isinstance(made, RemoteStore):
-            self._finish_remote(made)
+            copy_to_url(made, self.target)
+            # First what tells that work can go on: of the rest some may be left after a crash.
+            system, root = stores.filesystem(self.root)
+            system.rm_file(f"{root}/{PLAN}")
+            self.store.clear()
             return
         path, target = Path(made.name), Path(self.target)
         if target.name.endswith(FOLDER):
@@ -140,16 +138,7 @@ class Work:
         # From here on the notes on finished blocks speak of files that are gone.
         Path(self.root, PLAN).unlink()
         atomic_write.move_into_place(path, target)
-        self.close()
         shutil.rmtree(self.root, ignore_errors=True)
-
-    def _finish_remote(self, made: RemoteStore) -> None:
-        copy_to_url(made, str(self.target))
-        self.close()
-        # First what tells that work can go on: of the rest some may be left after a crash.
-        system, root = stores.filesystem(self.root)
-        system.rm_file(f"{root}/{PLAN}")
-        self.store.clear()
 
 
 def _remove_special_files(root: Path) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from itertools import product as cartesian
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,10 +72,9 @@ class Engine:
             read = partial(copy_context().run, load)  # within the caller's memory limit
             with ThreadPoolExecutor(1) as reader:  # a block is read while the one before is coded
                 ahead = [reader.submit(read, slab) for slab in slabs[:1]]
-                for slab, following in zip_longest(slabs, slabs[1:]):
+                for i, slab in enumerate(slabs):
                     values = ahead.pop().result()
-                    if following is not None:
-                        ahead.append(reader.submit(read, following))
+                    ahead += [reader.submit(read, following) for following in slabs[i + 1 : i + 2]]
                     yield task(slab, values)
 
     def _spread(self, task: Task[R], slabs: Sequence[Slab], step: int) -> Iterator[R]:
