@@ -21,7 +21,7 @@ from elmfield.field.coordinates.labels import (
     to_times,
 )
 from elmfield.field.coordinates.units import derivative_units, multiply_units
-from elmfield.io.model.metadata import from_plain, parse, to_document
+from elmfield.io.model.metadata import from_plain, parse, to_plain
 
 EPOCH = np.datetime64("2020-02-28T18:00", "ns")
 DATES = AxisLabels(epoch=EPOCH, dtype="datetime64[ns]")
@@ -199,10 +199,10 @@ FULL = Labels(
 
 
 def test_labels_go_to_plain_mappings_and_back():
-    told = to_document(FULL)
+    told = to_plain(FULL)
     assert sorted(told) == sorted(f.name for f in fields(Labels))
     assert parse(Labels, from_plain(told), strict=False) == FULL
-    assert to_document(Labels()) == {}
+    assert to_plain(Labels()) == {}
     assert parse(Labels, {"of another version": 1}, strict=False) == Labels()
 
 

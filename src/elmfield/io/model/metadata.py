@@ -193,24 +193,6 @@ def _typed(name: str, kind: Any, value: Any, strict: bool) -> Any:
     return value
 
 
-def to_document(value: Any) -> Any:
-    """Return records in JSON's own terms, without what is empty or has its default value."""
-    if isinstance(value, list):
-        return [to_document(v) for v in value]
-    if isinstance(value, Mapping):
-        return {str(k): to_document(v) for k, v in value.items()}
-    if not is_dataclass(value):
-        return to_plain(value)
-    found = {}
-    for f in fields(value):
-        own = to_document(getattr(value, f.name))
-        is_needed = f.default is MISSING and f.default_factory is MISSING
-        is_usual = isinstance(own, (bool, int, float, str)) and own == f.default
-        if is_needed or not (own is None or own in ([], {}) or is_usual):
-            found[f.name] = own
-    return found
-
-
 def digest(meta: Mapping[str, Any]) -> str:
     """Return the CRC-32 of a JSON object without `digest`, with sorted keys and no spaces."""
     content = {k: v for k, v in meta.items() if k != "digest"}
@@ -220,7 +202,7 @@ def digest(meta: Mapping[str, Any]) -> str:
 
 def write_metadata(store: Store, meta: Metadata) -> str:
     """Write the root document, without which nothing is a model; return its digest."""
-    content = {"format": FORMAT, "version": VERSION, **to_document(meta)}
+    content = {"format": FORMAT, "version": VERSION, **to_plain(meta)}
     content["digest"] = digest(content)
     attributes = {"elmfield": content}
     write_document(store, ROOT, {"zarr_format": 3, "node_type": "group", "attributes": attributes})
@@ -274,7 +256,7 @@ def staging_folder(axis: int, size: int) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """`value` in JSON's own terms.
+    """`value` in JSON's own terms; of records only what is not empty, nor a default value.
 
     Raises
     ------
@@ -301,8 +283,21 @@ def to_plain(value: Any) -> Any:
         return to_plain(value[()])
     if isinstance(value, (list, tuple, np.ndarray)):
         return [to_plain(v) for v in value]
+    if is_dataclass(value):
+        return _record_to_plain(value)
     kinds = "numbers, texts, dates, and lists and mappings of them"
     raise TypeError(f"only {kinds} can be kept with a field; got a {type(value).__name__}.")
+
+
+def _record_to_plain(record: Any) -> dict[str, Any]:
+    found = {}
+    for f in fields(record):
+        own = to_plain(getattr(record, f.name))
+        is_needed = f.default is MISSING and f.default_factory is MISSING
+        is_usual = isinstance(own, (bool, int, float, str)) and own == f.default
+        if is_needed or not (own is None or own in ([], {}) or is_usual):
+            found[f.name] = own
+    return found
 
 
 def from_plain(value: Any) -> Any:
