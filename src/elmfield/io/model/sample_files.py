@@ -135,8 +135,6 @@ class SamplePlan:
     ----------
     field : Field
         The field.
-    boxes : SampleBoxes
-        Its samples.
     dtype : str
         In which a reader computes.
     tile : tuple of int or None
@@ -144,9 +142,15 @@ class SamplePlan:
     """
 
     field: Field
-    boxes: SampleBoxes
     dtype: str
     tile: tuple[int, ...] | None = None
+
+    @cached_property
+    def boxes(self) -> SampleBoxes:
+        """The samples."""
+        boxes = self.field.model.blended.source_samples
+        assert boxes is not None
+        return boxes
 
     @cached_property
     def _needed(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -154,20 +158,14 @@ class SamplePlan:
         low, high = self.field.model.blended.needed
         return (*low, 0), (*high, self.boxes.n_channels)
 
-    @property
-    def is_lossy(self) -> bool:
-        """Whether samples were coded with loss."""
-        return self.boxes.is_lossy
-
     @cached_property
     def is_raw(self) -> bool:
         """Whether samples are stored in the caller's units, as they are.
 
         Else in the unit of the fit, with the digits that were asked for.
         """
-        if self.is_lossy:
-            return True
-        return self.boxes.is_raw and (np.dtype(self.boxes.kind).kind in "iu" or self._is_narrow)
+        is_kept = np.dtype(self.boxes.kind).kind in "iu" or self._is_narrow
+        return self.boxes.is_lossy or (self.boxes.is_raw and is_kept)
 
     @property
     def _is_narrow(self) -> bool:
@@ -244,7 +242,7 @@ class SamplePlan:
             slabs = map(array.tiling.slab, range(array.tiling.n_tiles))
             gaps = (np.asarray(self.boxes.gaps(s[:-1])).astype(np.uint8) for s in slabs)
             missing = array.tiling.sizes[-1], array.write(store, map(packed, gaps), progress)
-        return self.complete(store, meta, checks, missing, self._overview())
+        return self.complete(store, meta, checks, missing, self._overview(), self.boxes.is_lossy)
 
     def complete(
         self,
@@ -253,7 +251,7 @@ class SamplePlan:
         checks: str,
         missing: tuple[int, str] | None,
         means: Overview | None,
-        is_lossy: bool | None = None,
+        is_lossy: bool,
     ) -> Metadata:
         """Write an overview, if there is one; return the metadata of arrays that are written.
 
@@ -262,9 +260,9 @@ class SamplePlan:
         tiling, shape = self.samples.tiling, self.field.shape
         corners = list(tiling.low[:-1]), list(tiling.high[:-1])
         low, high = (None, None) if corners == ([0] * len(shape), list(shape)) else corners
-        lossy, (n, gaps) = self.is_lossy if is_lossy is None else is_lossy, missing or (None, "")
+        n, gaps = missing or (None, "")
         record = SamplesRecord(
-            dtype=self.kind, checks=checks, low=low, high=high, raw=self.is_raw, lossy=lossy,
+            dtype=self.kind, checks=checks, low=low, high=high, raw=self.is_raw, lossy=is_lossy,
             missing=n, missing_checks=gaps,
         )  # fmt: skip
         if means is not None:
@@ -281,7 +279,7 @@ class SamplePlan:
             seen = boxes.overview_means()
             if boxes.overview is not None and seen is not None:
                 return boxes.overview[0], seen
-        if tiles is None or (self.is_lossy and not tiles.have_coarse):
+        if tiles is None or (boxes.is_lossy and not tiles.have_coarse):
             return overview_of(Totals.of(tiling, k, self._stored_values), self.kind)
         return None
 

@@ -148,8 +148,6 @@ def write_model(
                     file.flush()
                     os.fsync(file.fileno())
     except OSError as error:
-        if isinstance(error, FileNotFoundError):
-            raise StoreError(f"cannot write {path}: its folder does not exist.") from error
         raise atomic_write.write_error(path, error, "Nothing was left behind.") from error
 
 
@@ -321,7 +319,7 @@ def describe(field: Field, dtype: str) -> Description:
         mesh=_mesh(field, arrays),
         settings=recipes.settings_to_plain(field.settings),
         evidence=metadata.EvidenceRecord(**{**vars(known), "left": "left" in arrays}),
-        attributes=metadata.to_document(field.labels),
+        attributes=metadata.to_plain(field.labels),
     )
     return Description(meta=meta, arrays=arrays, plan=plan)
 
@@ -342,7 +340,7 @@ def _plan(field: Field, dtype: str) -> Plan:
         # Samples coded for an error keep it as they were computed with: rounding would add to it,
         # and saves no byte.
         dtype = own_dtype(field)
-    return SamplePlan(field=field, boxes=boxes, dtype=dtype)
+    return SamplePlan(field=field, dtype=dtype)
 
 
 def own_dtype(field: Field) -> str:

@@ -30,7 +30,8 @@ from elmfield.io.files import StrPath
 from elmfield.io.gridded import Gridded, axis_number
 from elmfield.io.inputs import parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
-from elmfield.io.model.sample_files import Overview, level_of, overview_of
+from elmfield.io.model.sample_files import Overview, SamplePlan, level_of, overview_of
+from elmfield.io.model.save import own_dtype
 from elmfield.io.store.stores import ROOT, FolderStore
 from elmfield.io.stream.fit_stream import Stream
 from elmfield.io.stream.stream_coder import StreamCoder
@@ -226,7 +227,8 @@ def _add(joined: JoinedSource, first: int, tell: Progress) -> GrowingModel:
     stream = Stream(slabs=slabs, encode=encode, labels=grown.labels, progress=tell)
     folder = model.target / staging_folder(k, grown.shape[k])
     store, old, n = FolderStore(str(folder)), model.tiles.tiling, model.field.shape[k]
-    coder = StreamCoder(field=grown, stream=stream, places=lambda _: (store, None), tile=old.tile)
+    plan = SamplePlan(field=grown, dtype=own_dtype(grown), tile=old.tile)
+    coder = StreamCoder(plan=plan, stream=stream, places=lambda _: (store, None))
     tiling, text = coder.tiling, getattr(model.meta.samples, "checks", "")
     stay = [int(np.ravel_multi_index(old.place(i), tiling.counts)) for i in range(old.n_tiles)]
     checks = {i: text[8 * j : 8 * j + 8] for j, i in enumerate(stay)}

@@ -34,7 +34,8 @@ from elmfield.io.inputs import encoder_for
 from elmfield.io.model.coefficient_files import CoefficientPlan
 from elmfield.io.model.load import load
 from elmfield.io.model.metadata import write_metadata
-from elmfield.io.model.save import describe
+from elmfield.io.model.sample_files import SamplePlan
+from elmfield.io.model.save import describe, own_dtype
 from elmfield.io.stream import workers
 from elmfield.io.stream.stream_coder import NUMBERS_PER_SAMPLE, StreamCoder
 from elmfield.io.stream.work_folder import Work
@@ -187,7 +188,7 @@ class Stream:
             # No copy of a Dask array: windows, which overlap, are cut here and computed by Dask.
             stream = replace(stream, engine=HERE)
         coder = StreamCoder(
-            field=field,
+            plan=SamplePlan(field=field, dtype=own_dtype(field)),
             stream=stream,
             places=lambda name: (work.model(name), work.notes(name)),
             filled=filled,
@@ -211,7 +212,7 @@ class Stream:
                 "Use smooth() on its own regular cells, or fit windows that fit in memory."
             )
         work.begin({"coefficients": repr(field.settings)})
-        store, dtype = work.model("as"), str(field.model.coefficient_dtype)
+        store, dtype = work.model("as"), own_dtype(field)
         store.clear()
         residual = np.zeros(field.partition.n_regions)
 

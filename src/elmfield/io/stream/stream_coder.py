@@ -28,7 +28,7 @@ from elmfield.field.step_search import Attempt, CodedTile, Tiles
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
 from elmfield.fit.statistics import Slabs, blocks_of
-from elmfield.io.model.metadata import Metadata, to_document
+from elmfield.io.model.metadata import Metadata, to_plain
 from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, level_of, overview_of
 from elmfield.io.model.save import describe
 from elmfield.io.store.blocks import strip_check
@@ -199,8 +199,8 @@ class StreamCoder(RateControl[StoredTile]):
 
     Parameters
     ----------
-    field : Field
-        The field of the source.
+    plan : SamplePlan
+        Which samples of the field of the source go into which tiles.
     stream : Stream
         The source, and who works on it.
     places : callable
@@ -208,33 +208,18 @@ class StreamCoder(RateControl[StoredTile]):
         on finished blocks go, if some are kept.
     filled : FilledSlabs or None
         Where gaps are filled; None where nothing is missing.
-    tile : tuple of int or None
-        Samples of a tile, as a file has them already.
     top : float
         The largest magnitude of a sample.
     n_missing : int
         How many samples are not there.
     """
 
-    field: Field
+    plan: SamplePlan
     stream: "Stream"
     places: Places
     filled: FilledSlabs | None = None
-    tile: tuple[int, ...] | None = None
     top: float = 0.0
     n_missing: int = 0
-
-    @cached_property
-    def dtype(self) -> str:
-        """Return the dtype in which the field computes."""
-        return str(self.field.model.coefficient_dtype)
-
-    @cached_property
-    def plan(self) -> SamplePlan:
-        """Return which samples go into which tiles."""
-        boxes = self.field.model.blended.source_samples
-        assert boxes is not None
-        return SamplePlan(field=self.field, boxes=boxes, dtype=self.dtype, tile=self.tile)
 
     @property
     def tiling(self) -> Tiling:
@@ -250,7 +235,7 @@ class StreamCoder(RateControl[StoredTile]):
     def fingerprint(self) -> dict[str, Any]:
         """Say what tells this work from another: all but the samples, which blocks tell."""
         return {
-            "meta": to_document(describe(self.field, self.dtype).meta),
+            "meta": to_plain(describe(self.plan.field, self.plan.dtype).meta),
             "tile": list(self.tiling.tile),
             "sources": [self.stream.slabs.dtype, list(self.stream.slabs.source.shape)],
         }
@@ -261,23 +246,23 @@ class StreamCoder(RateControl[StoredTile]):
         return Scope(
             count=self.tiling.n_values - self.n_missing,
             kind=self.plan.kind,
-            data_range=self.field.model.data_range,
-            is_complex=self.field.model.is_complex,
-            dtype=self.dtype,
+            data_range=self.plan.field.model.data_range,
+            is_complex=self.plan.field.model.is_complex,
+            dtype=self.plan.dtype,
             top=self.top,
-            input_dtype=self.field.model.input_dtype,
+            input_dtype=self.plan.field.model.input_dtype,
         )
 
     def make(self) -> Attempt[StoredTile]:
         """Code the samples so that they meet the target; without one, without loss."""
         target = self.stream.encode.settings.target
-        if target is not None and self.field.model.blended.exact is None:
+        if target is not None and self.plan.field.model.blended.exact is None:
             raise ValueError(
                 f"`{target.kind}` cannot be kept in parts by a function that does not pass through "
                 "its samples; fit windows that fit in memory."
             )
         if target is None:
-            if self.field.model.input_dtype in WHOLE:
+            if self.plan.field.model.input_dtype in WHOLE:
                 warn_of_rounding(self.top)
             return self.code()
         return self.meet(target)
@@ -349,11 +334,11 @@ class StreamCoder(RateControl[StoredTile]):
         `checks` are the check sums of all tiles, `means` the overview, `lost` is the root mean
         square of what coding lost.
         """
-        model, gaps = self.field.model, None
+        model, gaps = self.plan.field.model, None
         evidence = replace(model.evidence or Evidence(), coding=lost)
         residual = None if is_lossy else model.residual
         field = Field(replace(model, residual=residual, evidence=evidence))
-        meta = describe(field, self.dtype).write_arrays(store, compress=True)
+        meta = describe(field, self.plan.dtype).write_arrays(store, compress=True)
         self.plan.samples.write_document(store)
         if self.filled is not None:
             missing = self.plan.missing(1 if self.filled.is_alike else self.tiling.sizes[-1])
