@@ -55,14 +55,14 @@ def _measured(model: "Model", samples: Array) -> tuple[Array, Array]:
     """Sum of squares and number of samples in each region, (N,), against `samples`."""
     part, own = model.partition, own_samples(model.domain)
     source = _source(model, samples)
-    is_cropped = tuple(map(len, own)) != model.shape and source.shape == _shapes(model)[0]
+    is_whole = source.shape == _shapes(model)[0]
     cells = [cell[o] for cell, o in zip(part.cell_of, own)]
     squares, count = np.zeros(part.n_regions), np.zeros(part.n_regions, np.int64)
     across = math.prod(map(len, own[1:])) * model.n_channels
     rows, k = max(1, capacity(np.empty(0)) // max(1, 8 * across)), model.channel_axis
     for i in range(0, len(own[0]), rows):
         at = [own[0][i : i + rows], *own[1:]]
-        first = [o[0] if is_cropped else o[0] - p[0] for o, p in zip(at, own)]
+        first = [o[0] if is_whole else o[0] - p[0] for o, p in zip(at, own)]
         slab = [slice(int(a), int(a) + len(o)) for a, o in zip(first, at)]
         if k is not None:
             slab.insert(k, slice(0, model.n_channels))

@@ -238,8 +238,8 @@ class InModelFile(Coefficients):
         Where they lie.
     regions : integer array, shape (G,)
         Their regions' numbers in the file.
-    n_modes, n_channels : int
-        r and C.
+    n_modes : int
+        r.
     ranking : integer array, shape (r,), or None
         Mode number of each rank, where regions keep different modes.
     """
@@ -247,25 +247,24 @@ class InModelFile(Coefficients):
     shelf: Shelf
     regions: Integers
     n_modes: int
-    n_channels: int
     ranking: Integers | None = None
 
     def part(self, rows: Integers | slice = slice(None)) -> Full | Ragged:
         """Some of the regions, or all, in memory."""
         shelf, regions, bitmap = self.shelf, self.regions[rows], self.shelf.bitmap
         if self.ranking is None or bitmap is None:
-            return Full(shelf.numbers(regions).reshape(-1, self.n_modes, self.n_channels))
+            return Full(shelf.numbers(regions).reshape(-1, self.n_modes, shelf.kept.shape[1]))
         counts = shelf.kept[regions].reshape(-1)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         ranks = shelf.ranks(bitmap, regions)
         if len(ranks) and int(ranks.max()) >= self.n_modes:
             raise bitmap.damaged("a rank is too high")
-        return Ragged(shelf.numbers(regions), ranks, starts, self.ranking, self.n_channels)
+        return Ragged(shelf.numbers(regions), ranks, starts, self.ranking, shelf.kept.shape[1])
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """G, r and C."""
-        return len(self.regions), self.n_modes, self.n_channels
+        return len(self.regions), self.n_modes, self.shelf.kept.shape[1]
 
     @property
     def like(self) -> Array:
@@ -327,7 +326,7 @@ def read_coefficients(
     groups = []
     for g, model in enumerate(models):
         regions = np.flatnonzero(which == g)
-        stored = InModelFile(shelf, regions, model.n_modes, len(meta.offset), rankings[g])
+        stored = InModelFile(shelf, regions, model.n_modes, rankings[g])
         found = stored if lazy else stored.part()
         made = cast(Basis, model)
         groups.append(Group(model=made, regions=regions, coefficients=found, nodes=nodes[g]))

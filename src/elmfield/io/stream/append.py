@@ -254,7 +254,7 @@ def _overview(coder: StreamCoder, boxes: SampleBoxes, k: int, n: int) -> Overvie
     old = boxes.overview if boxes.overview is not None and boxes.overview[0] == level else None
     first = 0 if old is None else n >> level << level
     totals = Totals(coder.tiling, level)
-    for block in coder.blocks:
+    for block in coder.stream.blocks(coder.tiling):
         if block[k].stop > first:
             slab = (*block[:k], slice(max(block[k].start, first), block[k].stop), *block[k + 1 :])
             totals.add(slab, sums_of(coder.tiling, level, slab, coder.stream.slabs.read(slab)))

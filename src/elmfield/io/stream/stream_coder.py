@@ -7,8 +7,8 @@ result depends on its samples alone, files appear whole, and what is there alrea
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 NUMBERS_PER_SAMPLE = 8
 """Numbers of the fit's dtype held for each sample of a block, about."""
-
-Places = Callable[[str], tuple[Store, Store | None]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +78,7 @@ class Coding:
         Where tiles go.
     numbers : container of int or None
         Which tiles are coded; all by default.
-    asked : tuple of pairs
+    asked : mapping
         Of the codec: nothing, a step, or a largest error.
     notes : Store or None
         Where notes on finished blocks go, if some are kept.
@@ -100,7 +98,7 @@ class Coding:
     array: TileArray
     model: Store
     numbers: Container[int] | None = None
-    asked: tuple[tuple[str, float], ...] = ()
+    asked: Mapping[str, float] = field(default_factory=dict)
     notes: Store | None = None
     filled: FilledSlabs | None = None
     is_of_gaps: bool = False
@@ -166,9 +164,8 @@ class Coding:
                 trial=self.trial,
             )
 
-        own, how = partial(tiling.cut, values, first=first), dict(self.asked)
-        found = code_tiles(numbers, own, finish, there=there, effort=self.effort, **how)
-        return dict(zip(numbers, found))
+        own, how = partial(tiling.cut, values, first=first), {"effort": self.effort, **self.asked}
+        return dict(zip(numbers, code_tiles(numbers, own, finish, there=there, **how)))
 
     def _read_results(
         self, note: str, numbers: list[int], seen: int
@@ -216,7 +213,7 @@ class StreamCoder(RateControl[StoredTile]):
 
     plan: SamplePlan
     stream: "Stream"
-    places: Places
+    places: Callable[[str], tuple[Store, Store | None]]
     filled: FilledSlabs | None = None
     top: float = 0.0
     n_missing: int = 0
@@ -225,11 +222,6 @@ class StreamCoder(RateControl[StoredTile]):
     def tiling(self) -> Tiling:
         """Return the tiles of the file."""
         return self.plan.samples.tiling
-
-    @cached_property
-    def blocks(self) -> list[Slab]:
-        """Return what is coded at a time."""
-        return self.stream.blocks(self.tiling)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -282,7 +274,7 @@ class StreamCoder(RateControl[StoredTile]):
             array=self.plan.samples,
             model=model,
             numbers=numbers if isinstance(numbers, range) else frozenset(numbers),
-            asked=tuple(asked.items()),
+            asked=asked,
             notes=notes,
             filled=self.filled,
             level=level_of(self.tiling),
@@ -290,7 +282,7 @@ class StreamCoder(RateControl[StoredTile]):
             trial=name,
         )
         tiles: Tiles[StoredTile] = {}
-        every = [self._around(coding.tiles_in(block)) for block in self.blocks]
+        every = [self._around(coding.tiles_in(block)) for block in self.stream.blocks(self.tiling)]
         for found in self.stream.engine.each(coding, [slab for slab in every if slab]):
             tiles |= found
             self.stream.progress("fit", len(tiles), len(numbers))
@@ -345,7 +337,7 @@ class StreamCoder(RateControl[StoredTile]):
             missing.write_document(store)
             coding = Coding(slabs=self.stream.sent, array=missing, model=store, is_of_gaps=True)
             found: dict[int, str] = {}
-            for some in self.stream.engine.each(coding, self.blocks):
+            for some in self.stream.engine.each(coding, self.stream.blocks(self.tiling)):
                 found |= {number: tile.check for number, tile in some.items()}
             gaps = missing.tiling.sizes[-1], "".join(found[i] for i in sorted(found))
         every = "".join(checks[i] for i in sorted(checks))

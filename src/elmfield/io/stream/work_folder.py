@@ -82,11 +82,10 @@ class Work:
         """Find what is done of the same plan, or clear the place."""
         text = json.dumps(plan, sort_keys=True).encode()
         self._lock()
-        try:
-            is_same = self.store.read(PLAN) == text
-        except StoreError:
-            is_same = False
-        if not is_same:
+        known = b""
+        with suppress(StoreError):
+            known = self.store.read(PLAN)
+        if known != text:
             self.store.clear(keep="levels")
             self.store.write(PLAN, text)
 
