@@ -101,7 +101,7 @@ def test_writers_do_not_disturb_each_other(tmp_path):
     for w in workers:
         w.join()
         assert w.exitcode == 0
-    assert not list(tmp_path.glob("*.part"))
+    assert not list(tmp_path.glob(".*"))
     for k in range(20):
         found = Cache(folder=tmp_path).get(f"entry {k}", np.empty(0), lambda: {"a": np.zeros(1)})
         np.testing.assert_array_equal(found["a"], np.full(2000, k))

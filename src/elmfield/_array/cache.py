@@ -9,10 +9,11 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import numpy as np
 
@@ -97,7 +98,8 @@ class Cache:
 
     def _write(self, path: Path, name: str, arrays: Arrays) -> None:
         try:
-            _write_whole(path, name, {k: np.asarray(to_numpy(a)) for k, a in arrays.items()})
+            with new_file(path) as file:  # whole or not at all: two processes may write the same
+                np.savez(file, name=name, **{k: np.asarray(to_numpy(a)) for k, a in arrays.items()})
         except OSError as problem:
             if self._refused != path.parent:
                 self._refused = path.parent
@@ -123,18 +125,18 @@ def _read(path: Path, name: str, like: Array) -> Arrays | None:
     return None
 
 
-def _write_whole(path: Path, name: str, host: Arrays) -> None:
-    """The file, whole or not at all: two processes may write the same one."""
-    import tempfile  # 10 ms that a mere import need not wait
-
+@contextmanager
+def new_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that appears at its place once it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, name=name, **host)
-        os.replace(temporary, path)
+        part.unlink(missing_ok=True)  # what a kill left, or a link that was put there
+        with part.open("xb") as file:
+            yield file
+        os.replace(part, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

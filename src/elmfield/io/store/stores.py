@@ -16,12 +16,12 @@ import struct
 import threading
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from elmfield._array.cache import new_file
 from elmfield._array.checks import path_of
 from elmfield.errors import MissingExtraError, StoreError, need
 
@@ -101,21 +101,6 @@ def open_plain_file(path: Path) -> IO[bytes]:
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
-        raise
-
-
-@contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that appears at its place once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-    try:
-        part.unlink(missing_ok=True)  # what a kill left, or a link that was put there
-        with part.open("xb") as file:
-            yield file
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
         raise
 
 

@@ -164,8 +164,9 @@ class Coding:
                 trial=self.trial,
             )
 
-        own, how = partial(tiling.cut, values, first=first), {"effort": self.effort, **self.asked}
-        return dict(zip(numbers, code_tiles(numbers, own, finish, there=there, **how)))
+        own = partial(tiling.cut, values, first=first)
+        found = code_tiles(numbers, own, finish, there=there, effort=self.effort, **self.asked)
+        return dict(zip(numbers, found))
 
     def _read_results(
         self, note: str, numbers: list[int], seen: int

@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from elmfield._array.backend import is_dask
+from elmfield._array.cache import new_file
 from elmfield._array.checks import whole
 from elmfield._array.running import n_processors, small_products
 from elmfield._array.typing import Array
 from elmfield.io.files import need
 from elmfield.io.formats.arrays import Lazy
-from elmfield.io.store.stores import new_file
 from elmfield.samples import Slab
 
 R = TypeVar("R")
