@@ -98,8 +98,9 @@ class Cache:
 
     def _write(self, path: Path, name: str, arrays: Arrays) -> None:
         try:
+            host: Arrays = {k: np.asarray(to_numpy(a)) for k, a in arrays.items()}
             with new_file(path) as file:  # whole or not at all: two processes may write the same
-                np.savez(file, name=name, **{k: np.asarray(to_numpy(a)) for k, a in arrays.items()})
+                np.savez(file, name=name, **host)
         except OSError as problem:
             if self._refused != path.parent:
                 self._refused = path.parent

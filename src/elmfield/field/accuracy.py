@@ -17,11 +17,11 @@ from elmfield._array.backend import cast, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import StoreError
-from elmfield.field.coefficients.tiles import error_sums, run_of
+from elmfield.field.coefficients.tiles import run_of
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.grid_values import gridded, values_at_samples
 from elmfield.field.uncertainty.posterior import why_none
-from elmfield.measure.metrics import max_error, peak_to_peak, psnr
+from elmfield.measure.metrics import error_sums, max_error, peak_to_peak, psnr
 from elmfield.samples import EXACT_WHOLE, WHOLE, Samples, Source, source_of, with_nan
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.accuracy import energy_in_boxes, errors
 from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
-from elmfield.field.coefficients.tiles import CodedTiles, Errors, Tiling, code_tiles, packed
+from elmfield.field.coefficients.tiles import CodedTiles, Tiling, code_tiles, packed
 from elmfield.field.step_search import Attempt, CodedTile, StepSearch, T, Tiles
+from elmfield.measure.metrics import Errors
 from elmfield.samples import EXACT_WHOLE, WHOLE, Samples
 from elmfield.settings import Target
 

@@ -137,3 +137,18 @@ def max_error(truth: Array, estimate: Array) -> float:
     """
     a, b = _counted(truth, estimate)
     return float(abs(a - b).max())
+
+
+Errors = tuple[float, float, int]
+"""The sum of squared errors, the largest error, and of how many numbers: both parts of a complex
+one count."""
+
+
+def error_sums(e: Array, there: Array | None) -> Errors:
+    """The sum of squares of errors e >= 0, the largest, and how many: those that are `there`."""
+    if there is not None:
+        e, there = np.where(there, e, 0), np.broadcast_to(there, e.shape)
+    with np.errstate(over="ignore"):  # infinite where float64 has no squares
+        squares = float(np.square(e).sum())
+    count = e.size if there is None else int(np.count_nonzero(there))
+    return squares, float(np.max(e, initial=0)), count

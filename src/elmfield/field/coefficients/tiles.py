@@ -16,13 +16,10 @@ from elmfield._array.running import capacity, n_threads, runs, spread
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.codec import has_coarse, pack_decoded, unpack, unpack_many
 from elmfield.errors import StoreError
+from elmfield.measure.metrics import Errors, error_sums
 from elmfield.partition import Partition
 
 R = TypeVar("R")
-
-Errors = tuple[float, float, int]
-"""The sum of squared errors, the largest error, and of how many numbers: both parts of a complex
-one count."""
 
 TILE_BYTES = 1 << 20
 """Bytes of a tile before it is coded, about. ERA5 in tiles of one and of two MiB, two cores: within
@@ -174,16 +171,6 @@ def pack_tiles(
     given = [values for values, _ in found]
     made = pack_decoded(given, channel_axis=axis, effort=effort, **asked)
     return [(data, values.reshape(tile.shape)) for (data, values), tile in zip(made, tiles)]
-
-
-def error_sums(e: Array, there: Array | None) -> Errors:
-    """The sum of squares of errors e >= 0, the largest, and how many: those that are `there`."""
-    if there is not None:
-        e, there = np.where(there, e, 0), np.broadcast_to(there, e.shape)
-    with np.errstate(over="ignore"):  # infinite where float64 has no squares
-        squares = float(np.square(e).sum())
-    count = e.size if there is None else int(np.count_nonzero(there))
-    return squares, float(np.max(e, initial=0)), count
 
 
 def code_tiles(
@@ -360,8 +347,6 @@ class CodedTiles:
         order = np.argsort(tile, kind="stable")
         yield from np.split(order, np.flatnonzero(np.diff(tile[order])) + 1)
 
-    # --- means ----------------------------------------------------------------------------------
-
     @property
     def have_coarse(self) -> bool:
         """Whether all tiles begin with a coarse picture."""
@@ -424,10 +409,7 @@ class Totals:
 
     @classmethod
     def of(cls, tiling: Tiling, k: int, read: Callable[[tuple[slice, ...]], Array]) -> "Totals":
-        """Those of all samples, some rows of the first axis at a time.
-
-        `read` gives the samples of a slab, channels last.
-        """
+        """Those of all samples; `read` gives those of a slab, some rows of the first axis."""
         totals, (first, *others) = cls(tiling, k), tiling.extent
         rows = max(1, capacity(np.empty(0)) // 4 // max(1, math.prod(tiling.sizes[1:])))
         for a in range(first.start, first.stop, rows):

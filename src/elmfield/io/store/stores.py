@@ -332,8 +332,7 @@ class ZipStore:
 
     def write(self, key: str, data: bytes) -> None:
         """Write one entry."""
-        if self._writer is None:
-            raise StoreError(f"{self.name} is open for reading.")
+        assert self._writer is not None  # else it is open for reading
         entry = zipfile.ZipInfo(key, (1980, 1, 1, 0, 0, 0))
         entry.external_attr = 0o644 << 16
         kind = zipfile.ZIP_DEFLATED if is_document(key) else zipfile.ZIP_STORED

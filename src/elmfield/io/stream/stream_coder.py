@@ -23,7 +23,7 @@ from elmfield._array.typing import Array
 from elmfield.codec import has_coarse
 from elmfield.field import Field
 from elmfield.field.code_samples import RateControl, Scope, typical_error
-from elmfield.field.coefficients.tiles import Errors, Tiling, Totals, code_tiles, sums_of
+from elmfield.field.coefficients.tiles import Tiling, Totals, code_tiles, sums_of
 from elmfield.field.step_search import Attempt, CodedTile, Tiles
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import FilledSlabs
@@ -33,6 +33,7 @@ from elmfield.io.model.sample_files import Overview, SamplePlan, TileArray, leve
 from elmfield.io.model.save import describe
 from elmfield.io.store.blocks import strip_check
 from elmfield.io.store.stores import RemoteStore, Store
+from elmfield.measure.metrics import Errors
 from elmfield.samples import WHOLE, Slab, warn_of_rounding
 
 if TYPE_CHECKING:
