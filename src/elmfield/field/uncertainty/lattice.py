@@ -116,7 +116,7 @@ class Lattice(PosteriorPart):
         made = replace(made, common=flat.mean(axis=0), known=known)
         if self.noise is not None:
             return made
-        z = [r / np.maximum(made._smoothed(r, without=True), 1e-300) for r in residuals]
+        z = [r / np.maximum(made._smoothed(r), 1e-300) for r in residuals]
         return replace(made, calibration=Calibration.of(np.concatenate([v.ravel() for v in z])))
 
     # --- amplitudes -----------------------------------------------------------------------------
@@ -136,12 +136,12 @@ class Lattice(PosteriorPart):
         w = compact((x[:, None] - at) / reach)
         return at % n if wraps else np.clip(at, 0, n - 1), w / w.sum(axis=1, keepdims=True)
 
-    def _smoothed(self, residuals: Floats, *, without: bool = False) -> Floats:
-        """Amplitudes at the samples of some residuals, (..., C); `without` each one's own."""
+    def _smoothed(self, residuals: Floats) -> Floats:
+        """Amplitudes at the samples of some residuals, (..., C), without each one's own."""
         taps = [
             self._taps(k, np.arange(float(n)), n, False) for k, n in enumerate(residuals.shape[:-1])
         ]
-        own = math.prod(w[0].max() for _, w in taps) if without else 0.0
+        own = math.prod(w[0].max() for _, w in taps)
         total = _on_grid(residuals, taps) - own * residuals + COMMON_SHARE * self.common
         return total / (1 - own + COMMON_SHARE)
 

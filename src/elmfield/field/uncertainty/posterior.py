@@ -152,10 +152,13 @@ class Posterior:
         s = np.sqrt(np.maximum(variance, 0))
         return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
-    def mean_variance(self, low: Floats, high: Floats, known: Known) -> Floats:
-        """Variance of the mean over a box, (C,); `known` keeps what boxes that are alike share."""
+    def mean_variance(self, ends: Floats, known: Known) -> Floats:
+        """Variance of the mean over a box between ends, (d, 2): (C,).
+
+        `known` keeps what boxes that are alike share.
+        """
         edges, shares = [], []
-        for a, b in np.sort(np.transpose([low, high]), axis=1).tolist():
+        for a, b in np.sort(ends, axis=1).tolist():
             e = np.append(a + np.arange(max(1, math.ceil(b - a - 1e-9))), b)
             edges.append(e)
             shares.append(np.diff(e) / (b - a) if b > a else np.ones(1))
@@ -330,7 +333,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         left = noise * np.asarray(known.left, np.float64)
         for k in set(range(len(low))) - set(wide):
             left = left.take([low[k] * left.shape[k] // model.shape[k]], axis=k)
-        left = left.reshape(*(left.shape[k] for k in wide), -1)
+        left = narrowed(left)
     gone = None if gone is None else gone[tuple(map(slice, low, high))].reshape(shape)
     inner: PosteriorPart
     prior = Prior(power, np.ones(len(wide)))
@@ -360,14 +363,18 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
 
 
 def deviations(model: "Model", variances: Floats) -> Array:
-    """Standard deviations in the caller's units, (n, C, ...), from variances in that of the fit."""
-    units = np.asarray(to_numpy(model.scale), np.float64)
+    """Standard deviations in the caller's units, (..., C), from variances in that of the fit."""
     found = np.sqrt(variances)
-    found *= units.reshape(-1, *(1,) * (variances.ndim - 2))
+    found *= np.asarray(to_numpy(model.scale), np.float64)
     if model.is_complex:
-        half = found.shape[1] // 2
-        found = np.hypot(found[:, :half], found[:, half:])
+        found = np.hypot(*np.split(found, 2, axis=-1))
     return move(found, model.offset, model.offset.dtype)
+
+
+def _of_channels(model: "Model", variances: Floats) -> Array:
+    """Standard deviations in the caller's units, (C,), or of the only channel."""
+    found = deviations(model, variances)
+    return found[0] if model.channel_axis is None else found
 
 
 def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
@@ -379,7 +386,8 @@ def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
         local = [np.ones(len(x)) if s is None else s.per_step(x[:, k]) for k, s in spacings]
         parts = [posterior.variance(x, ((1.0, tuple(e)),)) for e in steps]
         size = slopes * np.stack(local, axis=-1)
-        return deviations(model, np.stack(parts, axis=-1) * size[:, None] ** 2)
+        found = deviations(model, np.stack(parts, axis=1) * size[:, :, None] ** 2)
+        return namespace(found).moveaxis(found, 1, 2)
     if quantity != "value" and any(model.domain.spacings):
         raise TypeError("standard deviations of Laplacians need axes of even steps.")
     if quantity == "value" or not len(x):
@@ -390,9 +398,7 @@ def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
 
 def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
     """Standard deviations (..., C) on a grid of index coordinates."""
-    found = model.posterior.on_grid(x)
-    flat = deviations(model, found.reshape(-1, found.shape[-1]))
-    return namespace(flat).reshape(flat, (*found.shape[:-1], -1))
+    return deviations(model, model.posterior.on_grid(x))
 
 
 def covariance_at_points(model: "Model", points: Any) -> Array:
@@ -414,22 +420,18 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
         np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
         for e, o in zip(edges, own_samples(model.domain))
     ]
-    sizes, known, found = [len(s) for s in spans], Known(), []
-    for at in np.ndindex(*sizes):
-        ends = np.sort([s[i] for s, i in zip(spans, at)], axis=1).astype(float)
-        found.append(model.posterior.mean_variance(ends[:, 0], ends[:, 1], known))
-    out = deviations(model, np.reshape(found, (math.prod(sizes), -1)))
-    return namespace(out).reshape(out, (*sizes, -1))
+    known = Known()
+    found = [model.posterior.mean_variance(np.stack(ends), known) for ends in cartesian(*spans)]
+    return deviations(model, np.reshape(found, (*map(len, spans), -1)))
 
 
 def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> Array:
     """Standard deviation of the integral over a box; see :meth:`Field.integral`."""
     ends = model.coordinates.corners(low, high)
     with date_errors(model.labels.axes):
-        a, b = (np.asarray(e, float) for e in model.domain.span(*ends))
+        span = np.transpose(model.domain.span(*ends)).astype(float)
     volume = math.prod(q - p for p, q in zip(*ends))
-    found = deviations(model, model.posterior.mean_variance(a, b, {})[None])[0, ...]
-    return abs(volume) * (found[0] if model.channel_axis is None else found)
+    return abs(volume) * _of_channels(model, model.posterior.mean_variance(span, Known()))
 
 
 def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, float]:
@@ -438,5 +440,5 @@ def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
     gone = _gone(model) if shows_gaps(model, missing) else None
     if gone is not None:
         volume = volume * ~gone[np.ix_(*(np.rint((e[:-1] + e[1:]) / 2).astype(int) for e in edges))]
-    total = deviations(model, model.posterior.sum_variance(edges, volume, Known())[None])[0, ...]
-    return (total[0] if model.channel_axis is None else total), float(volume.sum())
+    total = model.posterior.sum_variance(edges, volume, Known())
+    return _of_channels(model, total), float(volume.sum())

@@ -156,11 +156,12 @@ class Prior:
             total = total + np.prod(weights[list(at)] / 2) * value(places[list(at)] / 2)
         return total
 
-    def system(self, t: Floats, noise: Floats | float = 0.0) -> tuple[Floats, Floats]:
-        """``[[K + noise, P], [Pᵀ, 0]]``, (..., S + q, S + q), of samples at t, and its scale.
+    def _solve(self, t: Floats, b: Floats, noise: Floats | float) -> Floats:
+        """Solutions, (..., n, S + q), of ``[[K + noise, P], [Pᵀ, 0]]`` for rows b.
 
-        Rows and columns were divided by `scale`, (S + q,), which keeps digits; `noise` is a
-        variance, of all samples or of each, (..., S).
+        Of samples at t with noise of a variance, of all or of each, (..., S). Rows and columns are
+        divided by a scale, which keeps digits. Never by the inverse: of smooth priors that leaves
+        no digit of what remains of the kernel.
         """
         S, q = t.shape[-2], self.n_free
         degrees = [sum(p) for p in exponents(t.shape[-1], self.degree)]
@@ -173,7 +174,8 @@ class Prior:
         M[..., np.arange(S), np.arange(S)] += np.asarray(noise) / unit + JITTER
         M[..., :S, S:], M[..., S:, :S] = P, np.swapaxes(P, -1, -2)
         M[..., np.arange(S, S + q), np.arange(S, S + q)] = -FREE_PRICE
-        return M, np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
+        scale = np.concatenate([np.full(S, unit**-0.5), size * unit**0.5])
+        return np.asarray(np.linalg.solve(M, (b * scale).mT).mT * scale)
 
     def told(
         self, x: Floats, t: Floats, noise: Floats | float = 0.0, terms: Terms = ()
@@ -186,14 +188,6 @@ class Prior:
         found = self._solve(t, b, noise)
         variance = self.peak(terms) - np.sum(found * b, axis=-1)
         return found[..., : t.shape[-2]], np.maximum(variance, 0)
-
-    def _solve(self, t: Floats, b: Floats, noise: Floats | float) -> Floats:
-        """Solutions, (..., n, S + q), of the system of samples at t for rows b.
-
-        Never by its inverse: of smooth priors that leaves no digit of what remains of the kernel.
-        """
-        M, scale = self.system(t, noise)
-        return np.asarray(np.linalg.solve(M, (b * scale).mT).mT * scale)
 
     def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
         """Posterior covariances, (n, n), of values at x, (n, d), given samples at t, (S, d)."""
