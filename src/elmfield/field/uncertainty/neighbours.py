@@ -27,6 +27,7 @@ from elmfield.field.uncertainty.prior import (
     compact,
     require_small,
 )
+from elmfield.partition import Partition
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
@@ -307,6 +308,11 @@ class Neighbours(PosteriorPart):
 
 
 # --- axes that repeat -----------------------------------------------------------------------------
+
+
+def periods(part: Partition) -> Floats:
+    """The period of each axis in samples, (d,); infinite where it does not repeat."""
+    return np.where(part.periodic, part.shape, np.inf)
 
 
 def wrapped(x: Floats, periods: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from elmfield._array.checks import at_most_one, entries, per_axis, sizes_of, wrong
 from elmfield._array.checks import positive as above_zero
 from elmfield._array.typing import Floats
-from elmfield.domain import Axis, Domain, Periodic, make_domain, names_of, periods_of
+from elmfield.domain import Domain, Periodic, make_domain, names_of, periods_of
 from elmfield.field import Field
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
@@ -17,7 +17,7 @@ from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region, rms
 from elmfield.fit.observations.rows import derivative_at, matrix_map, sample_maps
-from elmfield.fit.scattered.points import corners_of, index_in
+from elmfield.fit.scattered.points import corners_of, even_domain, index_in
 from elmfield.settings import Oriented, Settings, Smooth
 
 MOST_ROWS, MOST_PICTURE_ROWS = 8000, 2000
@@ -37,6 +37,9 @@ MOST_USUAL = 1e20
 
 GRID_ORDER = 2.0
 """Order of fields whose samples are unknown: their energy is the spectrum's, learnt."""
+
+MOST_CELLS = 1 << 26
+"""Samples of a grid, at most."""
 
 USUAL_SAMPLES = {1: 256, 2: 64, 3: 24}
 """Samples of an axis where neither spacing nor shape was said."""
@@ -344,19 +347,13 @@ def _domain(
     d, extent = len(low), high - low
     if not np.all(extent > 0):
         raise ValueError("observations lie on a line or in a plane; say `bounds`.")
-    if shape is not None:
-        n = np.asarray(sizes_of("shape", shape, d))
-    elif spacing is not None:
-        step = [above_zero("spacing", s) for s in per_axis("spacing", spacing, d)]
-        n = np.maximum(1, np.ceil(extent / step - 1e-9)).astype(int)
+    if spacing is not None:
+        step = np.array([above_zero("spacing", s) for s in per_axis("spacing", spacing, d)])
     else:
-        n = np.full(d, USUAL_SAMPLES.get(d, 12))
-    if math.prod(map(int, n)) > 1 << 26:
-        raise ValueError(f"`spacing` makes a grid of {n.tolist()} samples; use a larger one.")
+        usual = USUAL_SAMPLES.get(d, 12)
+        step = extent / (usual if shape is None else sizes_of("shape", shape, d))
     names = names_of(dims, d)
-    widths = {k: float(extent[k]) for k in periods_of(periodic, names)}
-    each = enumerate(zip(names, n.tolist(), low, extent / n))
-    return Domain.of([Axis.even(s, m, a + h / 2, h, widths.get(k)) for k, (s, m, a, h) in each])
+    return even_domain(names, low, extent, step, periods_of(periodic, names), MOST_CELLS)
 
 
 def _domain_like(like: object, periodic: Periodic) -> Domain:

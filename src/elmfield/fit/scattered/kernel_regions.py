@@ -1,4 +1,4 @@
-"""All regions of scattered samples: their order, their noise, their coefficients."""
+"""All regions of scattered samples: their cells, their order, their noise, their coefficients."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -7,25 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from elmfield._array.backend import move, namespace
+from elmfield._array.checks import per_axis
 from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Group, Ragged
 from elmfield.field.coefficients.stored import Nodes, run_places
+from elmfield.field.uncertainty.neighbours import periods, shortest, tree_of, wrapped
 from elmfield.fit.scattered.kernel_region import (
     PENALTIES,
     FactoredRegion,
     KernelRegion,
     likelihoods,
 )
-from elmfield.fit.scattered.sample_cells import Cells, cut_cells
 from elmfield.local.bases.polyharmonic import (
     Polyharmonic,
     degree_of,
     n_monomials,
     power_of,
 )  # fmt: skip
+from elmfield.partition import Partition
 from elmfield.settings import Smooth
+
+MOST_SAMPLES = 4000
+"""Most samples a region may have; its dense kernel is solved directly."""
+
+ENOUGH_SAMPLES = 1500
+"""Samples a region has no need to exceed: of more, those around its cell are left out."""
 
 CELL, CONTEXT = {1: 16, 2: 8, 3: 3}, {1: 4.0, 2: 4.0, 3: 2.0}
 """Cell size, and how far beyond its cell a region looks, in mean sample spacings: 24 samples a
@@ -58,32 +66,76 @@ Way = tuple[float, bool]
 """The order of a region, and whether samples too close for rounding are left alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRegions:
-    """Cells, and values y, (n, C), of order 1 at their samples.
+    """Cells, the samples by which each is fitted, and kernels around these.
 
-    Noise has a variance of 1 / `weights`, (n,), in its unit; None where it is the same everywhere.
+    Parameters
+    ----------
+    partition : Partition
+        The cells.
+    x, y : arrays, shapes (n, d) and (n, C)
+        Positions, in index coordinates, and values of order 1 there.
+    weights : array, shape (n,), or None
+        Noise has a variance of 1 / `weights` in its unit; None where it is the same everywhere.
+    used : list of integer arrays
+        The samples each region is fitted to.
+    centres, radii : arrays, shape (N, d)
+        Local coordinates of a region are (x - centre) / radius, the same on all axes; between -1
+        and 1 for the samples it is fitted to.
+    half : array, shape (N, d)
+        Half the width of its cell.
     """
 
-    cells: Cells
+    partition: Partition
+    x: Floats
     y: Floats
-    weights: Floats | None = None
+    weights: Floats | None
+    used: list[Integers]
+    centres: Floats
+    radii: Floats
+    half: Floats
 
     @classmethod
     def cut(
         cls, x: Floats, y: Floats, domain: Domain, settings: Smooth, weights: Floats | None = None
     ) -> "KernelRegions":
-        """Cells, and what is fitted in each; with noise, regions look farther."""
-        d, noisy = x.shape[1], settings.denoise is not False
-        cell = settings.cell
+        """Cells, each with the samples up to a context around it, or the nearest if few are.
+
+        With noise, regions look farther.
+        """
+        (n, d), noisy, cell = x.shape, settings.denoise is not False, settings.cell
         if cell is None:
             cell = (NOISY_CELL if noisy else CELL).get(d, 3)
-        context = (NOISY_CONTEXT if noisy else CONTEXT).get(d, 1.5)
-        cells = cut_cells(
-            x, domain, cell=cell, overlap=settings.overlap, context=context,
-            least=3 * n_monomials(d, 3),
-        )  # fmt: skip
-        sizes = cells.sizes.astype(float)
+        overlap = settings.overlap
+        if overlap is None:
+            overlap = tuple(c / 4 for c in per_axis("cell", cell, d))
+        wraps = np.flatnonzero(domain.periodic)
+        part = Partition.regular(domain.shape, cell, overlap, periodic=wraps)
+        ends = [part.borders(k) for k in range(d)]
+        low = np.stack(np.meshgrid(*(e[:-1] for e in ends), indexing="ij"), -1)
+        high = np.stack(np.meshgrid(*(e[1:] for e in ends), indexing="ij"), -1)
+        centres, half = (low + high).reshape(-1, d) / 2, (high - low).reshape(-1, d) / 2
+        tree, seats = tree_of(x, periods(part)), wrapped(centres, periods(part))
+        least = min(n, 3 * n_monomials(d, 3))
+        reach = half.max(axis=1) + (NOISY_CONTEXT if noisy else CONTEXT).get(d, 1.5)
+        used, radii = [], reach.copy()
+        for i, found in enumerate(tree.query_ball_point(seats, reach, p=np.inf)):
+            near = np.asarray(found, np.int64)
+            if len(near) < least:
+                distance, near = (np.atleast_1d(a) for a in tree.query(seats[i], k=least, p=np.inf))
+                radii[i] = max(radii[i], float(distance.max()))
+            elif len(near) > ENOUGH_SAMPLES:
+                u = shortest(x[near] - centres[i], periods(part))
+                near = _fewer(u, near, half[i] + part.overlap)
+            if len(near) > MOST_SAMPLES:
+                raise ValueError(
+                    f"a region holds {len(near)} samples, more than {MOST_SAMPLES} can be solved "
+                    "at once: the samples are far denser there than on average. Pass a smaller "
+                    "`spacing`."
+                )
+            used.append(np.sort(near))
+        sizes = np.asarray([len(u) for u in used], float)
         work = float(np.sum(sizes**3))
         if work > ANNOUNCED_MULTIPLICATIONS:
             warnings.warn(
@@ -92,32 +144,45 @@ class KernelRegions:
                 UserWarning,
                 stacklevel=3,
             )
-        return cls(cells, y, weights if noisy else None)
+        return cls(
+            partition=part, x=x, y=y, weights=weights if noisy else None, used=used,
+            centres=centres, radii=np.repeat(radii[:, None], d, axis=1), half=half,
+        )  # fmt: skip
+
+    @property
+    def sizes(self) -> Integers:
+        """Samples of each region, (N,)."""
+        return np.asarray([len(u) for u in self.used], np.int64)
+
+    def local(self, i: int) -> Floats:
+        """Local coordinates of the samples of region i, (S, d)."""
+        u = shortest(self.x[self.used[i]] - self.centres[i], periods(self.partition))
+        return np.asarray(u / self.radii[i])
 
     def possible(self, orders: Sequence[float]) -> tuple[float, ...]:
         """Those that even the smallest region has twice as many samples for as polynomials.
 
         The lowest, if none.
         """
-        d, S = self.cells.x.shape[1], int(self.cells.sizes.min())
+        d, S = self.x.shape[1], int(self.sizes.min())
         found = [s for s in orders if 2 * n_monomials(d, degree_of(s)) <= S]
         return tuple(found) or (min(1.1, *orders),)
 
-    def region(self, i: int, order: float, among: int | None = None) -> KernelRegion:
-        """Region i with the kernel of an order; the samples nearest to its centre, or all."""
-        t = self.cells.local(i)
-        near = slice(None) if among is None else self._nearest(i, among)
-        own = None if self.weights is None else self.weights[self.cells.used[i]][near, None]
-        root, beta = 1.0 if own is None else np.sqrt(own), power_of(order)
-        unit = float(self.cells.radii[i, 0]) ** beta
-        return KernelRegion(t[near], beta, degree_of(order), unit, root)
+    def region(self, i: int, order: float, near: Integers | slice = slice(None)) -> KernelRegion:
+        """Region i with the kernel of an order; of some of its samples, or of all."""
+        root, beta = 1.0, power_of(order)
+        if self.weights is not None:
+            root = np.sqrt(self.weights[self.used[i]][near, None])
+        unit = float(self.radii[i, 0]) ** beta
+        return KernelRegion(self.local(i)[near], beta, degree_of(order), unit, root)
 
     def _nearest(self, i: int, among: int) -> Integers:
-        far = np.abs(self.cells.local(i)).max(axis=1)
+        """The samples of region i that are nearest to its centre."""
+        far = np.abs(self.local(i)).max(axis=1)
         return np.argsort(far, kind="stable")[:among]
 
     def _few(self) -> range:
-        N = len(self.cells.used)
+        N = len(self.used)
         return range(0, N, -(-N // CHOOSING_REGIONS))
 
     def suited_order(self) -> float:
@@ -130,10 +195,10 @@ class KernelRegions:
 
         def score(i: int) -> list[float]:
             near = self._nearest(i, CHOOSING_SAMPLES)
-            y, t = self.y[self.cells.used[i]][near], self.cells.local(i)[near]
-            own = np.all(np.abs(t) <= self.cells.half[i] / self.cells.radii[i], axis=1)
+            y, t = self.y[self.used[i]][near], self.local(i)[near]
+            own = np.all(np.abs(t) <= self.half[i] / self.radii[i], axis=1)
             own = own if own.any() else np.ones(len(t), bool)
-            errors = [self.region(i, s, CHOOSING_SAMPLES).leave_one_out(y, own) for s in orders]
+            errors = [self.region(i, s, near).leave_one_out(y, own) for s in orders]
             return [float(np.log(e / len(y) + least)) for e in errors]
 
         return orders[int(np.argmin(np.sum(spread(score, self._few()), axis=0)))]
@@ -165,8 +230,9 @@ class KernelRegions:
         """:func:`likelihoods` of samples near the centres of some regions."""
 
         def one(i: int) -> tuple[Floats, Floats, Floats, Floats]:
-            y = self.y[self.cells.used[i]][self._nearest(i, among)]
-            return self.region(i, order, among).tridiagonal(y if level is None else y / level)
+            near = self._nearest(i, among)
+            y = self.y[self.used[i]][near] / (1.0 if level is None else level)
+            return self.region(i, order, near).tridiagonal(y)
 
         return likelihoods(spread(one, which))
 
@@ -175,7 +241,7 @@ class KernelRegions:
     ) -> Floats:
         """Variance of the `noise` in the unit that makes the samples of each region likeliest."""
         # Logarithms are normal about that of all regions, with variance 1/2.
-        every = self._likelihoods(range(len(self.cells.used)), OWN_SAMPLES, order, level)
+        every = self._likelihoods(range(len(self.used)), OWN_SAMPLES, order, level)
         logs, squares, n = np.moveaxis(every, 1, 0)
         a, apart = noise / PENALTIES, np.log(PENALTIES / penalty)
         scores = logs + n * np.log(a) + squares / a + 2 * apart**2
@@ -195,7 +261,7 @@ class KernelRegions:
         done = [0]
 
         def work(i: int) -> tuple[Way, Floats, Floats, Floats]:
-            y, found = self.y[self.cells.used[i]], []
+            y, found = self.y[self.used[i]], []
             for way in tried:
                 own = 0.0 if penalties is None else float(penalties[i])
                 solved = self.region(i, way[0]).factor(own, close=way[1])
@@ -205,14 +271,14 @@ class KernelRegions:
                 if found[-1][2].max(initial=0) <= LARGEST_MISS / 10:
                     break
             done[0] += 1
-            progress("fit", done[0], len(self.cells.used))
+            progress("fit", done[0], len(self.used))
             return min(found, key=lambda one: float(one[2].max(initial=0)))
 
-        found = spread(work, range(len(self.cells.used)))
+        found = spread(work, range(len(self.used)))
         ways, coefficients, *parts = map(list, zip(*found))
         most = [np.zeros_like(self.y) for _ in parts]  # of any region's, for each sample
         for total, part in zip(most, parts):
-            for near, own in zip(self.cells.used, part):
+            for near, own in zip(self.used, part):
                 total[near] = np.maximum(total[near], own)
         return SolvedRegions(self, ways, coefficients, *most)
 
@@ -244,13 +310,13 @@ class SolvedRegions:
 
     def again(self, y: Floats) -> Floats:
         """What is flat, of other values, (n, C)."""
-        used = self.kernels.cells.used
+        used = self.kernels.used
         found = self._each(lambda solved, i: solved.coefficients(y[used[i]]))
         return np.concatenate([c.T.reshape(-1) for c in found])
 
     def back(self, g: Floats) -> Floats:
         """Derivatives by what is flat as derivatives by the values, (n, C)."""
-        used, C = self.kernels.cells.used, self.kernels.y.shape[1]
+        used, C = self.kernels.used, self.kernels.y.shape[1]
         ends = np.cumsum([c.size for c in self.coefficients])
         total = np.zeros_like(self.kernels.y)
 
@@ -264,14 +330,13 @@ class SolvedRegions:
 
     def groups(self, flat: Array) -> tuple[Group, ...]:
         """Regions of one order and about one number of samples together."""
-        cells, d = self.kernels.cells, self.kernels.cells.x.shape[1]
-        C = self.kernels.y.shape[1]
-        sizes, orders = cells.sizes, np.asarray([order for order, _ in self.ways])
+        kernels, d, C = self.kernels, self.kernels.x.shape[1], self.kernels.y.shape[1]
+        sizes, orders = kernels.sizes, np.asarray([order for order, _ in self.ways])
         # Batches are padded to their group's largest: half again as large is the most it may be.
         about = np.floor(np.log(np.maximum(sizes, 1)) / np.log(1.5)).astype(int)
         lengths = np.asarray([c.size for c in self.coefficients])
         begins = _ends(lengths)[:-1]
-        positions, groups, weights = move(cells.x, flat), [], self.kernels.weights
+        positions, groups, weights = move(kernels.x, flat), [], kernels.weights
         noise = None if weights is None else weights.mean() / weights
         for order, size in sorted(set(zip(orders.tolist(), about.tolist()))):
             regions = np.flatnonzero((orders == order) & (about == size))
@@ -282,7 +347,7 @@ class SolvedRegions:
                 namespace(flat).take(flat, picked, axis=0), run_places(0 * runs, runs),
                 _ends(runs), np.arange(model.n_modes), C,
             )  # fmt: skip
-            members = np.concatenate([cells.used[i] for i in regions])
+            members = np.concatenate([kernels.used[i] for i in regions])
             nodes = Nodes(
                 model=model, positions=positions, members=members, starts=_ends(sizes[regions]),
                 noise=noise,
@@ -296,3 +361,14 @@ class SolvedRegions:
 def _ends(lengths: Integers) -> Integers:
     """Where runs begin and the last one ends, (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _fewer(u: Floats, near: Integers, spoken: Floats) -> Integers:
+    """The nearest of too many samples, at offsets u from the centre: ENOUGH_SAMPLES, or more.
+
+    All that lie where the region counts are among them; `spoken` is half that box.
+    """
+    far = np.max(np.abs(u) / spoken, axis=1)
+    order = np.argsort(far, kind="stable")
+    kept = max(ENOUGH_SAMPLES, int(np.count_nonzero(far <= 1)))
+    return np.asarray(near[order[:kept]], np.int64)

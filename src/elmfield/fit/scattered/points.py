@@ -6,7 +6,7 @@ fits each region.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,30 +23,22 @@ from elmfield._array.backend import (
     scatter_add,
     to_numpy,
 )
-from elmfield._array.checks import (
-    array,
-    entries,
-    is_number,
-    numbers,
-    per_axis,
-    positive,
-    shown,
-)
+from elmfield._array.checks import entries, is_number, numbers, per_axis, positive, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Axis, Domain, Periodic, names_of, periods_of
 from elmfield.field import Blended, Field
 from elmfield.field.model import Model
-from elmfield.field.uncertainty.neighbours import Neighbours
+from elmfield.field.uncertainty.neighbours import Neighbours, periods
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.field.uncertainty.prior import Prior
+from elmfield.fit.scattered.dense_regions import dense_model
 from elmfield.fit.scattered.kernel_regions import (
     HIGHEST_ORDER,
     LARGEST_MISS,
     NOISY_ORDERS,
     KernelRegions,
 )
-from elmfield.fit.scattered.sample_cells import dense_model, periods
 from elmfield.local.bases.polyharmonic import power_of
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
@@ -169,7 +161,8 @@ def fit_points(
         # Beyond these ends all is noise, or none is.
         level = None if known is None else np.clip(known, 1e-12 * scale, 1e12 * scale) / scale
         order, penalty, amplitude = regions.likeliest(orders, level)
-        evidence = _evidence(regions, order, penalty, amplitude, level, scale)
+        a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
+        evidence = _evidence(regions, order, penalty, a, scale)
         noise = max(penalty * amplitude, 1e-300)
         penalties = regions.own_penalties(order, penalty, noise, level)
         solved = regions.solve(order, penalties, False, reporter(progress))
@@ -185,10 +178,9 @@ def fit_points(
         flat = apply_linear(solved.again, solved.back, own, solved.flat)
     else:
         flat = move(solved.flat, values, xp.float64)
-    cells = regions.cells
     blended = Blended(
-        is_scattered=True, partition=cells.partition, groups=solved.groups(flat),
-        centres=cells.centres, radii=cells.radii,
+        is_scattered=True, partition=regions.partition, groups=solved.groups(flat),
+        centres=regions.centres, radii=regions.radii,
     )  # fmt: skip
     ends = {"offset": move(offset, values, dtype), "scale": move(scale, values, dtype)}
     about |= ends | {"settings": settings, "evidence": evidence}
@@ -203,12 +195,7 @@ def fit_points(
 
 
 def _evidence(
-    regions: KernelRegions,
-    order: float,
-    penalty: float,
-    amplitude: float,
-    level: Floats | None,
-    scale: Array,
+    regions: KernelRegions, order: float, penalty: float, a: Floats, scale: Floats
 ) -> Evidence:
     """Noise as the likelihood has it, and the amplitude as left-out samples say, for deviations.
 
@@ -216,16 +203,13 @@ def _evidence(
     varies less than its increments between neighbours let expect. Of samples with weights the noise
     is that of the mean weight.
     """
-    noise = penalty / (1.0 if regions.weights is None else regions.weights)
-    penalty = penalty / (1.0 if regions.weights is None else float(regions.weights.mean()))
-    x, d = regions.cells.x, regions.cells.x.shape[1]
-    a = np.broadcast_to(np.sqrt(amplitude) * (1.0 if level is None else level), scale.shape)
+    weights = np.ones(1) if regions.weights is None else regions.weights
     near = Neighbours(
-        x=x, y=regions.y, periods=periods(regions.cells.partition),
-        prior=Prior(power_of(order), np.ones(d)), noise=noise, amplitude=a,
+        x=regions.x, y=regions.y, periods=periods(regions.partition), noise=penalty / weights,
+        prior=Prior(power_of(order), np.ones(regions.x.shape[1])), amplitude=a,
     )  # fmt: skip
-    local = a * np.sqrt(near.evidence_scale())
-    return Evidence(tuple((a * scale * np.sqrt(penalty)).tolist()), tuple((local * scale).tolist()))
+    noise, local = np.sqrt(penalty / weights.mean()), np.sqrt(near.evidence_scale())
+    return Evidence(tuple((a * scale * noise).tolist()), tuple((a * local * scale).tolist()))
 
 
 def _means(
@@ -261,11 +245,11 @@ def _tell_missed(
     found = np.asarray(to_numpy(field(at[may], outside="nearest"))).reshape(int(may.sum()), -1)
     found = np.concatenate([found.real, found.imag], axis=1) if field.model.is_complex else found
     off = np.abs(found - y[may]) / field.model.data_range
-    wrong = off.max(axis=1) > LARGEST_MISS
-    if wrong.any():
-        most = 1.05 * (off + rounding[may])[wrong].max()  # two digits of it are no less
+    far = off.max(axis=1) > LARGEST_MISS
+    if far.any():
+        most = 1.05 * (off + rounding[may])[far].max()  # two digits of it are no less
         warnings.warn(
-            f"{int(wrong.sum())} of {len(y)} samples are too close to others to be met: the "
+            f"{int(far.sum())} of {len(y)} samples are too close to others to be met: the "
             f"function is off by up to {most:.1e} of the range there. Give a smaller `spacing`, "
             f"{'an `order` of 1' if is_cusp else 'a lower `order`'}, or `denoise`.",
             UserWarning,
@@ -277,32 +261,22 @@ def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
     """The settings, with `denoise` if it was said, if scattered samples can honour all of them."""
     plain = isinstance(settings, Smooth) and settings.network is None and settings.layer is None
     if not plain or settings.target is not None:
-        raise TypeError(
-            "`settings` of fit_points must be smooth(order=, cell=, overlap=, denoise=) with its "
-            f"own product layer and no error target; got {settings!r}."
-        )
+        must = "be smooth(order=, cell=, overlap=, denoise=) with its own product layer and no "
+        raise wrong("settings", must + "error target for scattered samples", settings, TypeError)
     if denoise is not False:
         settings = replace(settings, denoise=denoise)
     if not is_number(settings.denoise) and not isinstance(settings.denoise, bool):
-        raise ValueError(
-            "`denoise` of scattered samples must be True, False or one standard deviation; got "
-            f"{shown(settings.denoise)}."
-        )
+        must = "be True, False or one standard deviation for scattered samples"
+        raise wrong("denoise", must, settings.denoise)
     if settings.context is not None:
-        raise ValueError(
-            f"`context` has no meaning for scattered samples; got {settings.context!r}. A larger "
-            "`cell` lets a region see more of them."
-        )
+        hint = "A larger `cell` lets a region see more of them."
+        raise wrong("context", "be None for scattered samples", settings.context, hint=hint)
     if np.ndim(settings.order) > 0:
-        raise ValueError(
-            "`order` must be one number, or 'auto', for scattered samples: their energy knows no "
-            f"axes; got {settings.order!r}. Use `spacing` where axes differ."
-        )
+        must = "be one number, or 'auto', for scattered samples: their energy knows no axes"
+        raise wrong("order", must, settings.order, hint="Use `spacing` where axes differ.")
     if is_number(settings.order) and not 0.5 < settings.order <= HIGHEST_ORDER:
-        raise ValueError(
-            f"`order` must lie above 0.5 and at most at {HIGHEST_ORDER:g} for scattered samples; "
-            f"got {settings.order!r}."
-        )
+        must = f"lie above 0.5 and at most at {HIGHEST_ORDER:g} for scattered samples"
+        raise wrong("order", must, settings.order)
     return settings
 
 
@@ -310,10 +284,9 @@ def _places(at: Floats, domain: Domain) -> tuple[Floats, Integers]:
     """Different positions in index coordinates, (m, d), and which of them each sample has, (n,)."""
     x, out = index_in(at, domain, slack=1e-9)
     if out.any():
-        raise ValueError(
-            f"`points` must lie inside `bounds`; {int(out.sum())} of {len(x)} do not. Widen the "
-            "bounds or drop those samples."
-        )
+        told = f"{int(out.sum())} of {len(x)} that do not"
+        hint = "Widen the bounds or drop those samples."
+        raise wrong("points", "lie inside `bounds`", told, hint=hint)
     places, place = np.unique(x, axis=0, return_inverse=True)
     return (x, np.arange(len(x))) if len(places) == len(x) else (places, place.reshape(-1))
 
@@ -331,29 +304,21 @@ def _check(
     """Positions (n, d) in float64; whether one channel; complex; which rows count, without NaN."""
     for name, x in (("points", points), ("values", values)):
         refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
-    x = np.asarray(to_numpy(points)) if is_array(points) else array("points", points)
+    x = numbers("points", to_numpy(points) if is_array(points) else points)
     y = np.asarray(to_numpy(values))
-    if x.dtype.kind not in "iuf" or y.dtype.kind not in "biufc":
-        raise TypeError(
-            f"`points` and `values` must hold numbers; got dtypes {x.dtype} and {y.dtype}."
-        )
+    if y.dtype.kind not in "biufc":
+        raise wrong("values", "hold numbers", y.dtype, TypeError)
     if x.ndim != 2 or x.shape[1] == 0:
-        raise ValueError(f"`points` must have shape (n, d); got {x.shape}.")
-    if y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
-        raise ValueError(
-            f"`values` must have shape (n,) or (n, C) with n = {x.shape[0]} as in `points`; "
-            f"got {y.shape}."
-        )
+        raise wrong("points", "have shape (n, d)", x.shape)
+    if y.ndim not in (1, 2) or len(y) != len(x):
+        must = f"have shape (n,) or (n, C) with n = {len(x)} as in `points`"
+        raise wrong("values", must, y.shape)
     single, is_complex = y.ndim == 1, y.dtype.kind == "c"
     y = y[:, None] if single else y
     y = np.concatenate([y.real, y.imag], axis=1) if is_complex else y.astype(np.float64)
-    x = x.astype(np.float64)
     counts = np.ones(len(x)) if weights is None else numbers("weights", weights)
     if counts.shape != (len(x),) or not (np.isfinite(counts) & (counts >= 0)).all():
-        raise ValueError(
-            f"`weights` must be {len(x)} numbers, 0 or more, as there are points; got "
-            f"{shown(weights)}."
-        )
+        raise wrong("weights", f"be {len(x)} numbers, 0 or more, as there are points", weights)
     kept = np.flatnonzero(~np.isnan(y).any(axis=1) & (counts > 0))
     x, y = x[kept], y[kept]
     if not len(x):
@@ -375,12 +340,9 @@ def _domain(
 ) -> Domain:
     """A box whose index unit is the samples' mean spacing."""
     n, d = len(np.unique(x, axis=0)), x.shape[1]  # those at one place are one
-    dims = names_of(dims, d)
-    periods = periods_of(periodic, dims)
-    if bounds is None:
-        low, high = x.min(axis=0), x.max(axis=0)
-    else:
-        low, high = corners_of(bounds, d)
+    names = names_of(dims, d)
+    lengths = periods_of(periodic, names)
+    low, high = (x.min(axis=0), x.max(axis=0)) if bounds is None else corners_of(bounds, d)
     extent = high - low
     wide = extent > 0
     if spacing is None:
@@ -389,31 +351,41 @@ def _domain(
         step = np.full(d, math.exp(each / wide.sum()) if wide.any() else 1.0)
     else:
         step = np.array([positive("spacing", s) for s in per_axis("spacing", spacing, d)])
-    # Python's floats: numbers without end are infinite, and no warning.
-    counts = [e / h for e, h in zip(extent.tolist(), step.tolist())]
-    cells, most = math.prod(max(1.0, c) for c in counts), max(MOST_CELLS, MOST_CELLS_PER_SAMPLE * n)
-    if cells > most:
-        raise ValueError(
-            f"`spacing` must leave at most {most} cells of its size in the box; got "
-            f"{shown(spacing)}, which makes {cells:.3g} for {n} samples."
-        )
-    axes = []
-    if periods and bounds is None:
+    if lengths and bounds is None:
         raise ValueError(
             "`periodic` needs `bounds`: samples do not say over which length an axis repeats; got "
             "none. Pass bounds=(lower corner, upper corner), one period wide on that axis."
         )
-    for k, period in periods.items():
+    for k, period in lengths.items():
         if period is not None and not math.isclose(period, extent[k]):
             raise ValueError(
                 f"`bounds` must be one period wide on a periodic axis; got {extent[k]:g} on axis "
-                f"{dims[k]!r} with periodic={{{dims[k]!r}: {period:g}}}."
+                f"{names[k]!r} with periodic={{{names[k]!r}: {period:g}}}."
             )
-    for k in range(d):
-        size = max(1, math.ceil(counts[k] - 1e-9))
-        h = extent[k] / size if wide[k] else step[k]
-        first = low[k] + h / 2 if wide[k] else low[k]
-        axes.append(Axis.even(dims[k], size, first, h, h * size if k in periods else None))
+    most = max(MOST_CELLS, MOST_CELLS_PER_SAMPLE * n)
+    return even_domain(names, low, extent, step, lengths, most)
+
+
+def even_domain(
+    names: Sequence[str],
+    low: Floats,
+    extent: Floats,
+    step: Floats,
+    periodic: Collection[int],
+    most: int,
+) -> Domain:
+    """A box cut into cells of about the size of `step`, with a sample in the middle of each."""
+    # Python's floats: numbers without end are infinite, and no warning.
+    counts = [e / h for e, h in zip(extent.tolist(), step.tolist())]
+    cells, axes = math.prod(max(1.0, c) for c in counts), []
+    if cells > most:
+        must = f"leave at most {most} cells of its size in the box"
+        raise wrong("spacing", must, step.tolist(), hint=f"This makes {cells:.3g}.")
+    for k, (name, count) in enumerate(zip(names, counts)):
+        size = max(1, math.ceil(count * (1 - 1e-15) - 1e-9))  # rounding adds no cell
+        h = extent[k] / size or step[k]
+        first = low[k] + h / 2 if extent[k] else low[k]
+        axes.append(Axis.even(name, size, first, h, h * size if k in periodic else None))
     return Domain.of(axes)
 
 
@@ -422,8 +394,6 @@ def corners_of(bounds: object, d: int | None = None) -> Floats:
     found = [(c,) if is_number(c) else entries(c) or () for c in entries(bounds) or ()]
     fits = len(found) == 2 and len(found[0]) == len(found[1]) == (d or len(found[0]))
     if not fits or not all(is_number(a) and is_number(b) and a < b for a, b in zip(*found)):
-        raise ValueError(
-            f"`bounds` must be two corners of {d or 'as many'} numbers, lower ones first; got "
-            f"{shown(bounds)}."
-        )
+        must = f"be two corners of {d or 'as many'} numbers, lower ones first"
+        raise wrong("bounds", must, bounds)
     return np.asarray(found, np.float64)
