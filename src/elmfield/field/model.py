@@ -23,8 +23,8 @@ from elmfield.field.coordinates.labels import ChannelLabels, Labels, date_errors
 from elmfield.field.coordinates.parse import Coordinates
 from elmfield.field.point_values import Evaluator
 from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
+from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, posterior_of
-from elmfield.field.uncertainty.prior import PosteriorPart
 from elmfield.partition import Partition
 from elmfield.settings import Settings
 
@@ -59,7 +59,7 @@ class Model:
         Noise, and its part in the samples, where the fit took some out.
     labels : Labels
         What the input said about itself: names, units, reference system, what is missing.
-    observed : PosteriorPart or None
+    observed : ObservedPosterior or None
         How sure a function is that was fitted to observations.
     """
 
@@ -76,7 +76,7 @@ class Model:
     settings: Settings | None = None
     evidence: Evidence | None = None
     labels: Labels = field(default_factory=Labels, repr=False)
-    observed: PosteriorPart | None = field(default=None, repr=False)
+    observed: ObservedPosterior | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         """The parameters: what was only computed to be fast is not sent to other processes."""

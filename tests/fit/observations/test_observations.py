@@ -103,7 +103,7 @@ class TestEveryKindOfRows:
         n = ROWS.get(kind, 80)
         rows = rows_of(field.domain, model_of(field.domain, 1))
         c = field.model.blended.groups[0].coefficients.values[0]
-        found = (rows.matrix(KINDS[kind](np.zeros(n), 1), 1, coupled=False) @ c)[:, 0]
+        found = (rows.matrix(KINDS[kind](np.zeros(n), 1), 1) @ c)[:, 0]
         own = interior if kind in ("gaussian", "kernel") else slice(None)
         expected = by_hand(kind, field)
         assert np.abs(found - expected)[own].max() < 1e-8 * np.abs(expected).max()
@@ -252,7 +252,7 @@ class TestOneRegion:
         np.testing.assert_allclose(posterior.on_grid(lines)[:, 0, 0], expected)
         half = posterior.amplitude * np.linalg.inv(posterior.solution.R)
         c = posterior.space.coefficients(posterior.solution.factors, half)  # whose products add up
-        rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1, coupled=False) @ c
+        rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1) @ c
         np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
 
     def test_a_draw_is_one_function_however_many_points_ask(self):

@@ -97,13 +97,9 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
     index = [a + (np.arange(m * r) + 0.5) / r - 0.5 for a, m, r in zip(low, sizes, steps)]
     mean = np.asarray(to_numpy(blended.on_grid(index)), np.float64)
     x = post.own(np.stack(np.meshgrid(*index, indexing="ij"), axis=-1).reshape(-1, d))
-    if isinstance(part, Lattice | Neighbours):
-        off = Waves(part, [sizes[j] for j in post.wide]).draw(x, n, mean.shape[-1], seed)
-    elif isinstance(part, ErrorParts):
-        off = part.draw(x, n, mean.shape[-1], seed)
-    else:
-        _check(n, len(x))
-        off = _correlated(post.covariance(x), n, seed)
+    waves = [sizes[j] for j in post.wide]
+    drawn = part if isinstance(part, ErrorParts) else Waves(part, waves)
+    off = drawn.draw(x, n, mean.shape[-1], seed)
     xp, like = namespace(model.offset), model.offset
     values = move((mean + off.reshape(n, *mean.shape)).reshape(-1, mean.shape[-1]), like)
     frames = xp.reshape(model.finish(values, constant=True), (n, *mean.shape[:-1], -1))

@@ -7,8 +7,8 @@ over. Regions that blend share samples, so these sums are added before they are 
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, cast
@@ -78,6 +78,61 @@ class ErrorParts(PosteriorPart):
             half = self.half(np.stack([a[k] for a, k in zip(axes, places)], axis=-1))
             total = total + weights[used[i:j]] @ (half if half.ndim == 2 else half.swapaxes(0, 1))
         return np.asarray(np.sum(total**2, axis=-1))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ObservedPosterior(ErrorParts):
+    """How sure a function of observations is, by parts whose unit is that of its fit.
+
+    Parameters
+    ----------
+    unit : array, shape (C,) or (1,)
+        The unit of the fit that answers are in.
+    detail : float
+        Variance of what is finer than any row says.
+    spread : callable or None
+        Factors (n,) at index coordinates (n, d), by which deviations are larger.
+    off, noise : tuple of float
+        What the rows of each observation are off by, and their noise; root mean squares.
+    """
+
+    unit: Floats = field(default_factory=lambda: np.ones(1))
+    detail: float = 0.0
+    spread: Callable[[Floats], Floats] | None = None
+    off: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        """What a report says of the solve."""
+        return {"rows are off by, rms": self.off, "noise of rows, rms": self.noise}
+
+    @property
+    def floor(self) -> Floats:
+        """Variance that places do not share, (C,) or (1,)."""
+        return np.asarray(self.detail / self.unit**2)
+
+    @abstractmethod
+    def parts(self, x: Floats, terms: Terms) -> Floats:
+        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
+
+    def half(self, x: Floats, terms: Terms = ()) -> Floats:
+        """The same in the unit of the fit."""
+        found = self.parts(x, terms) / self.unit[:, None]
+        return found if self.spread is None else found * self.spread(x)[:, None, None]
+
+    def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
+        """What n functions of C channels differ by from their mean, (n, m, C), at m places x."""
+        rng = np.random.default_rng(seed)
+        z, off = np.zeros(()), np.empty((n, len(x), C))
+        for i, j in runs(len(x), self.at_once):
+            parts = self.parts(x[i:j], ())  # of all channels together, or of one as of each
+            if not z.ndim:
+                z = rng.standard_normal((n, C // parts.shape[1], parts.shape[2]))
+            own = np.tensordot(parts, z, axes=(2, 2))
+            off[:, i:j] = np.moveaxis(own, 2, 0).reshape(n, j - i, C)
+        off *= 1 if self.spread is None else self.spread(x)[:, None]
+        return np.asarray(off / self.unit + np.sqrt(self.floor) * rng.standard_normal(off.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +227,8 @@ class LayerErrors(ErrorParts):
         u, total = np.stack(t, axis=1), math.prod(shape)
         widest = max(g.model.n_modes for g in self.blended.groups)
         parts: list[tuple[Integers, Floats, Integers]] = []  # places, parts (n, k), numbers
-        for region, at in _by_value(asked.region):
+        for region in np.unique(asked.region).tolist():
+            at = np.flatnonzero(asked.region == region)
             rows: Floats = np.zeros(())
             for c, order in wanted:
                 for factor, times, rest in leibniz(order):
@@ -213,11 +269,3 @@ class LayerErrors(ErrorParts):
         """Covariances of values at places x, (n, n)."""
         half = self.half(x)
         return np.asarray((half @ half.T).toarray())
-
-
-def _by_value(numbers: Integers) -> Iterator[tuple[int, Integers]]:
-    """Each number that occurs, and where."""
-    order = np.argsort(numbers, kind="stable")
-    ends = np.flatnonzero(np.diff(numbers[order])) + 1
-    for at in np.split(order, ends) if len(order) else ():
-        yield int(numbers[at[0]]), at

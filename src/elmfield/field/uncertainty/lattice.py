@@ -8,13 +8,15 @@ its neighbours say of it, in closed form a filter, averaged over the nearest few
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product as cartesian
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
+from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.uncertainty.prior import (
     AROUND,
     BLOCKS,
@@ -32,6 +34,9 @@ from elmfield.field.uncertainty.prior import (
     require_small,
 )
 
+if TYPE_CHECKING:
+    from elmfield.field.blend.blended import Blended
+
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
 """Samples on each axis of the box in which variances are computed; 2 on more than four axes."""
 
@@ -43,6 +48,9 @@ REACH = {1: 6.0, 2: 2.5, 3: 2.0}
 
 On ten pictures that are not scored anywhere 2 to 3 in the plane were alike.
 """
+
+REGIONS_AT_ONCE = 2048
+"""Regions whose members are evaluated together."""
 
 KEPT_RESIDUALS = 1 << 24
 """Residuals that are kept between calls; those of larger arrays are made as far as needed."""
@@ -79,8 +87,6 @@ class Lattice(PosteriorPart):
         Variance among the functions of these energies, on a grid of middles between samples.
     common : array, shape (C,)
         The mean of all residuals.
-    known : array, shape (..., C), or None
-        Residuals of all samples, where calibration has made them.
     noise : array, shape (C,), or None
         Variance of the noise that was taken out.
     left : array, shape (..., C), or None
@@ -96,7 +102,6 @@ class Lattice(PosteriorPart):
     chooses: bool = False
     spread: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     common: Floats = field(default_factory=lambda: np.ones(1))
-    known: Floats | None = field(default=None, repr=False)
     noise: Floats | None = None
     left: Floats | None = field(default=None, repr=False)
     source: Sequence[tuple[int, int]] = ()
@@ -109,11 +114,8 @@ class Lattice(PosteriorPart):
         blocks = [self.read(slab) for slab in probes(self.shape)]
         made = replace(self, prior=prior_of(self.prior, blocks))
         residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
-        flat, known = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals]), None
-        if blocks[0].shape[:-1] == self.shape and not any(self.periodic):  # asked for again
-            ends = [(n // 2, n // 2) for n in made._filter.shape]
-            known = np.pad(residuals[0], [*ends, (0, 0)], mode="edge")
-        made = replace(made, common=flat.mean(axis=0), known=known)
+        flat = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals])
+        made = replace(made, common=flat.mean(axis=0))
         if self.noise is not None:
             return made
         z = [r / np.maximum(made._smoothed(r), 1e-300) for r in residuals]
@@ -143,7 +145,7 @@ class Lattice(PosteriorPart):
         ]
         own = math.prod(w[0].max() for _, w in taps)
         total = _on_grid(residuals, taps) - own * residuals + COMMON_SHARE * self.common
-        return total / (1 - own + COMMON_SHARE)
+        return np.asarray(total / (1 - own + COMMON_SHARE))
 
     @cached_property
     def _all_maps(self) -> tuple[Floats, Floats, Floats] | None:
@@ -158,8 +160,6 @@ class Lattice(PosteriorPart):
 
     def _residuals(self, first: Sequence[int], last: Sequence[int]) -> Floats:
         """Residuals of the samples from first to last, (..., C); those at borders repeat others."""
-        if self.known is not None:
-            return self.known[tuple(map(slice, first, last))]
         slab, inner, outer = [], [], []
         sides = self._filter.shape
         for n, side, wraps, a, b in zip(self.shape, sides, self.periodic, first, last):
@@ -377,3 +377,53 @@ def _on_grid(array: Floats, taps: Sequence[Taps]) -> Floats:
         found = rows @ array.reshape(array.shape[0], -1)
         array = np.moveaxis(found.reshape(len(i), *array.shape[1:]), 0, -1)
     return np.moveaxis(array, 0, -1)
+
+
+# --- mixtures of energies -------------------------------------------------------------------------
+
+# A region that weighs energies by their evidence has a function of each; where these differ the
+# mixture, which is their mean, may be wrong by as much. All of them meet the samples.
+
+
+def mixture_spread(blended: "Blended") -> Callable[[Sequence[Floats]], Floats] | None:
+    """What gives variances among members on a grid of middles; None without a mixture."""
+    every = [g.coefficients for g in blended.groups]
+    chosen = [c for c in every if isinstance(c, FromSamples) and c.beliefs is not None]
+    return partial(_spread_on_grid, blended, chosen) if len(chosen) == len(every) else None
+
+
+def _cells_at(borders: Floats, x: Floats) -> tuple[Integers, Integers]:
+    """Pairs of a position, by its number, and a cell it lies in; two where it is a border."""
+    ends = [np.searchsorted(borders, x, side) - 1 for side in ("left", "right")]
+    cells = np.clip(np.concatenate(ends), 0, len(borders) - 2)
+    pairs = np.unique(np.stack([np.tile(np.arange(len(x)), 2), cells], axis=1), axis=0)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _spread_on_grid(
+    blended: "Blended", chosen: Sequence[FromSamples], x: Sequence[Floats]
+) -> Floats:
+    """Variances (..., C) on a grid of index coordinates: the mean of the cells that share a place.
+
+    The spread of a region is taken on the grid of half samples of its box.
+    """
+    part, shape = blended.partition, tuple(map(len, x))
+    at, cells = zip(*(_cells_at(part.borders(k), c) for k, c in enumerate(x)))
+    region = part.labels[np.ix_(*cells)].ravel()
+    place = np.ravel_multi_index(np.ix_(*at), shape).ravel()
+    every = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
+    u, which = np.unique(
+        np.rint(2 * (every[place] - blended.centres[region])) / 2, axis=0, return_inverse=True
+    )
+    total, times = np.zeros((len(every), blended.n_channels)), np.bincount(place)
+    of, row = (a[region] for a in blended.group_of)
+    for k, coefficients in enumerate(chosen):
+        own = np.flatnonzero(of == k)
+        own = own[np.argsort(row[own], kind="stable")]
+        rows, first = np.unique(row[own], return_index=True)
+        for i, j in runs(len(rows), REGIONS_AT_ONCE) if len(rows) else ():
+            some = own[first[i] : first[j] if j < len(rows) else len(own)]
+            found = coefficients.member_spread(rows[i:j], u)
+            seat = np.searchsorted(rows[i:j], row[some])
+            np.add.at(total, place[some], found[seat, which.reshape(-1)[some]])
+    return np.asarray((total / times[:, None]).reshape(*shape, -1))

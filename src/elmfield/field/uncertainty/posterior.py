@@ -17,15 +17,13 @@ from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.labels import date_errors
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.uncertainty.error_parts import LayerErrors
-from elmfield.field.uncertainty.lattice import Lattice
-from elmfield.field.uncertainty.mixture_spread import mixture_spread
+from elmfield.field.uncertainty.error_parts import ErrorParts, LayerErrors
+from elmfield.field.uncertainty.lattice import Lattice, mixture_spread
 from elmfield.field.uncertainty.neighbours import Neighbours
 from elmfield.field.uncertainty.prior import (
     LARGEST_POWER,
     LEAST_POWER,
     Known,
-    PosteriorPart,
     Prior,
     Terms,
     prior_of,
@@ -34,6 +32,8 @@ from elmfield.field.uncertainty.prior import (
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
+
+Part = Lattice | Neighbours | ErrorParts
 
 DEVIATIONS = ("value", "gradient", "laplacian")
 """Quantities that have a standard deviation at points."""
@@ -111,7 +111,7 @@ class Posterior:
 
     Parameters
     ----------
-    inner : PosteriorPart
+    inner : Lattice, Neighbours or ErrorParts
         Of the axes with more than one sample, counted from a first sample.
     first : array, shape (d,)
         The first sample.
@@ -119,7 +119,7 @@ class Posterior:
         These axes.
     """
 
-    inner: PosteriorPart
+    inner: Part
     first: Floats
     wide: list[int]
 
@@ -250,7 +250,7 @@ def posterior_of(model: "Model") -> Posterior:
     if model.observed is None and (reason := why_none(model)) is not None:
         raise TypeError(reason)
     units, d = np.asarray(to_numpy(model.scale), np.float64), len(model.shape)
-    inner: PosteriorPart
+    inner: Part
     if model.observed is not None:
         inner = model.observed
     elif _is_dense(model):
@@ -335,7 +335,7 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
             left = left.take([low[k] * left.shape[k] // model.shape[k]], axis=k)
         left = narrowed(left)
     gone = None if gone is None else gone[tuple(map(slice, low, high))].reshape(shape)
-    inner: PosteriorPart
+    inner: Part
     prior = Prior(power, np.ones(len(wide)))
     if gone is not None and gone.any() and not gone.all():
         y = read([slice(0, n) for n in shape])

@@ -6,7 +6,7 @@ form: kriging with free polynomials.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as cartesian
 
@@ -251,11 +251,6 @@ class PosteriorPart(ABC):
     def block(self) -> float:
         """Length beyond which errors are taken for independent."""
         return math.inf
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        """What a report says of the solve."""
-        return {}
 
     @abstractmethod
     def variance(self, x: Floats, terms: Terms = ()) -> Floats:

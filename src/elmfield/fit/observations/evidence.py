@@ -66,13 +66,16 @@ def _waves(width: int) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class ProductPrior:
-    """Priors of coefficients of products: polynomials of each axis, or waves where it wraps."""
+    """Priors of coefficients of products: polynomials of each axis, or waves where it wraps.
+
+    Planes are free and each axis has its own ω_0; or, where they are `tied`, none is and ω_0 of
+    axes are these parts of one number.
+    """
 
     widths: tuple[int, ...]
     periodic: tuple[bool, ...]
     n_channels: int = 1
-    free: bool = True
-    tied: tuple[float, ...] = ()  # ω_0 of the axes in parts of one number; none: each its own
+    tied: tuple[float, ...] = ()
 
     @property
     def n_functions(self) -> int:
@@ -87,7 +90,7 @@ class ProductPrior:
     @cached_property
     def planes(self) -> Integers:
         """Which coefficients planes have: the constant, and one for each of `slopes`."""
-        if not self.free:
+        if self.tied:
             return np.zeros(0, np.int64)
         strides = np.cumprod([1, *self.widths[:0:-1]])[::-1]  # of an array of coefficients
         return np.append(0, strides[self.slopes])
@@ -164,7 +167,7 @@ class RowGroup:
     is_known : bool
         Whether the noise is known; else τ comes from the evidence.
     is_exact, is_law : bool
-        Rows to be kept; laws, which are no data.
+        Rows to be kept; those of them that are laws, which are no data.
     kind : str
         What they are; equations may be more than a basis can keep.
     """
@@ -199,7 +202,7 @@ class Evidence:
         self.yy = [float((g.y**2).sum()) for g in self.groups]
         self.n = [g.y.size for g in self.groups]
         self.known = any(g.is_known for g in self.groups)
-        self.laws = np.asarray([g.is_law and g.is_exact for g in self.groups])
+        self.laws = np.asarray([g.is_law for g in self.groups])
 
     def score(self, prior: Prior) -> tuple[float, float]:
         """-2 log p, and the amplitude: the likeliest where no noise is known."""
@@ -325,17 +328,16 @@ def solve(groups: Sequence[RowGroup], space: ProductPrior, prior: Prior) -> Solu
             both = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: m + C]
     R = both[:m, :m]
     z = solve_triangular(R, both[:m, m:])
-    kept = [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]
-    A, y, B = (
-        np.concatenate([np.zeros((0, x[0].shape[1])), *(x[i] for i in kept)])
-        for x in ([g.A for g in groups], [g.y for g in groups], rows)
-    )
-    for _ in range(CORRECTIONS if kept else 0):
-        left = B.T @ (y / t[kept[0]] - B @ z)
-        z = z + solve_triangular(R, solve_triangular(R, left, trans="T"))
     c = space.coefficients(factors, a * z)
-    left = y - A @ c
-    if 0 < len(A) < len(c) and np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
-        # What is below the prior's last digit: the least change of coefficients that meets it.
-        c = c + lstsq(A, left, cond=1e-10, lapack_driver="gelsy")[0]
+    if kept := [i for i, g in enumerate(groups) if g.is_exact and prior.levels[i] <= KEPT_LEVEL]:
+        A, y = (np.concatenate(x) for x in zip(*((groups[i].A, groups[i].y) for i in kept)))
+        B = np.concatenate([rows[i] for i in kept])
+        for _ in range(CORRECTIONS):
+            left = B.T @ (y / t[kept[0]] - B @ z)
+            z = z + solve_triangular(R, solve_triangular(R, left, trans="T"))
+        c = space.coefficients(factors, a * z)
+        left = y - A @ c
+        if len(A) < len(c) and np.abs(left).max() < NEARLY_KEPT * np.abs(y).max():
+            # What is below the prior's last digit: the least change of coefficients that meets it.
+            c = c + lstsq(A, left, cond=1e-10, lapack_driver="gelsy")[0]
     return Solution(c, R, factors, [g.y - g.A @ c for g in groups])

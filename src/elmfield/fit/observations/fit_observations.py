@@ -15,7 +15,7 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
-from elmfield.fit.observations.one_region import ObservedPosterior, fit_one_region, rms
+from elmfield.fit.observations.one_region import fit_one_region, rms
 from elmfield.fit.observations.rows import derivative_at, matrix_map, sample_maps
 from elmfield.fit.scattered.points import corners_of, even_domain, index_in
 from elmfield.settings import Oriented, Settings, Smooth
@@ -152,8 +152,8 @@ def fit_observations(
     if background is not None:
         field = _add(background, field, channel_axis, spread)
     model = replace(field.model, evidence=Evidence(observed=True))
-    if isinstance(own := model.observed, ObservedPosterior):
-        own = replace(own, unit=np.asarray(model.scale) / unit, spread=spread)
+    if model.observed is not None:
+        own = replace(model.observed, unit=np.asarray(model.scale) / unit, spread=spread)
         model = replace(model, observed=own)
     first = next((o.like for o in listed if o.like is not None), np.empty(0))
     return Field(model if type(first) is np.ndarray else model.moved(first))

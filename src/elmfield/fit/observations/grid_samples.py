@@ -19,10 +19,11 @@ from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.noise_model import remove_mixed_noise
 from elmfield.fit.observations.observation import Observation
-from elmfield.fit.observations.one_region import ObservedPosterior, no_row_determines, rms
+from elmfield.fit.observations.one_region import no_row_determines, rms
 from elmfield.fit.observations.rows import derivative_at
 from elmfield.fit.observations.spectrum import Spectrum, Waves, bands_of, fitted
 

@@ -1,21 +1,19 @@
 """Observations of a smooth function: one region of polynomials, its prior by evidence."""
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from elmfield._array.running import runs
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
-from elmfield.field.uncertainty.error_parts import ErrorParts
+from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.observations import evidence
 from elmfield.fit.observations.evidence import Evidence, Prior, ProductPrior, RowGroup, Solution
@@ -53,61 +51,6 @@ def model_of(domain: Domain, n_channels: int) -> PolynomialModel:
         widths[k] = min(max(widths[k], most), max(int(n[k]), 8), 256)
     widths = np.where(domain.periodic, widths - (widths + 1) % 2, widths)
     return polynomial_model(domain.shape, tuple(map(int, widths)), domain.periodic)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ObservedPosterior(ErrorParts):
-    """How sure a function of observations is.
-
-    Parameters
-    ----------
-    unit : array, shape (C,) or (1,)
-        The unit of the fit that answers are in.
-    detail : float
-        Variance of what is finer than any row says.
-    spread : callable or None
-        Factors (n,) at index coordinates (n, d), by which deviations are larger.
-    off, noise : tuple of float
-        What the rows of each observation are off by, and their noise; root mean squares.
-    """
-
-    unit: Floats = field(default_factory=lambda: np.ones(1))
-    detail: float = 0.0
-    spread: Callable[[Floats], Floats] | None = None
-    off: tuple[float, ...] = ()
-    noise: tuple[float, ...] = ()
-
-    @property
-    def facts(self) -> Mapping[str, object]:
-        """What a report says of the solve."""
-        return {"rows are off by, rms": self.off, "noise of rows, rms": self.noise}
-
-    @property
-    def floor(self) -> Floats:
-        """Variance that places do not share, (C,) or (1,)."""
-        return np.asarray(self.detail / self.unit**2)
-
-    @abstractmethod
-    def parts(self, x: Floats, terms: Terms) -> Floats:
-        """Parts (n, C, r) of values, or of sums of derivatives, at index coordinates (n, d)."""
-
-    def half(self, x: Floats, terms: Terms = ()) -> Floats:
-        """The same in the unit of the fit."""
-        found = self.parts(x, terms) / self.unit[:, None]
-        return found if self.spread is None else found * self.spread(x)[:, None, None]
-
-    def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
-        """What n functions of C channels differ by from their mean, (n, m, C), at m places x."""
-        rng = np.random.default_rng(seed)
-        z, off = np.zeros(()), np.empty((n, len(x), C))
-        for i, j in runs(len(x), self.at_once):
-            parts = self.parts(x[i:j], ())  # of all channels together, or of one as of each
-            if not z.ndim:
-                z = rng.standard_normal((n, C // parts.shape[1], parts.shape[2]))
-            own = np.tensordot(parts, z, axes=(2, 2))
-            off[:, i:j] = np.moveaxis(own, 2, 0).reshape(n, j - i, C)
-        off *= 1 if self.spread is None else self.spread(x)[:, None]
-        return np.asarray(off / self.unit + np.sqrt(self.floor) * rng.standard_normal(off.shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,18 +129,16 @@ def fit_one_region(
     prior's variance that is finer than the basis: all, where rows that are to be kept are missed
     and samples of a grid may keep them.
     """
-    coupled = any(o.kind == "divergence" for o in observations)
-    model = model_of(domain, n_channels if coupled else 1)
-    rows = rows_of(domain, model)
-    d, own = len(domain.shape), n_channels if coupled else 1
+    together = n_channels if any(o.kind == "divergence" for o in observations) else 1
+    model = model_of(domain, together)
+    rows, d = rows_of(domain, model), len(domain.shape)
     tied = () if free else tuple((np.asarray(domain.shape) / np.mean(domain.shape)).tolist())
-    space = ProductPrior(model.shape, domain.periodic, own, free, tied)
+    space = ProductPrior(model.shape, domain.periodic, together, tied)
     start = Prior(3.0, np.full(d, 3.0), 1.0, np.full(len(observations), 1e-2))
     factors, groups = space.factors(start), []
     for o in observations:
-        A = rows.matrix(o, n_channels, coupled=coupled)
-        y = o.values.reshape(-1, 1) if coupled else o.values
-        groups.append(_group(o, A, y, space.apply(factors, A)))
+        A = rows.matrix(o, together)
+        groups.append(_group(o, A, o.values.reshape(len(A), -1), space.apply(factors, A)))
     rest, c = _without_sources(groups, space, start)
     prior = _choose(rest, space, start)
     found = evidence.solve(rest, space, prior)
@@ -205,7 +146,7 @@ def fit_one_region(
     if not (missed and may_be_grid):
         for message in [*missed, *_undetermined(found, space)]:
             warnings.warn(message, RankWarning, stacklevel=4)
-    c = c.reshape(n_channels, -1).T if coupled else c
+    c = c.reshape(n_channels, -1).T if together > 1 else c
     wraps = np.flatnonzero(domain.periodic)
     one = Partition.regular(domain.shape, domain.shape, periodic=wraps)
     group = Group(model=model, regions=np.zeros(1, np.int64), coefficients=Full(c[None]))
@@ -244,7 +185,7 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
         unit = size if o.is_exact else np.full(len(A), rms(size))
     known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
-    is_law = o.kind in ("equation", "divergence") or (o.is_exact and not y.any())
+    is_law = o.is_exact and (o.kind in ("equation", "divergence") or not y.any())
     return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, o.kind)
 
 
@@ -256,7 +197,7 @@ def _without_sources(
     What is left obeys laws without sources. These are no data: the evidence is that of the others,
     given them, and would have no digits with large right-hand sides on both sides.
     """
-    laws = [g for g in groups if g.is_law and g.is_exact]
+    laws = [g for g in groups if g.is_law]
     if not any(g.y.any() for g in laws) or len(laws) == len(groups):
         return groups, np.zeros(())
     c = evidence.solve(laws, space, _choose(laws, space, start)).c
@@ -266,7 +207,7 @@ def _without_sources(
 def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     """The prior and the noise that the evidence chooses; rows that are kept have next to none."""
     exact = np.asarray([g.is_exact for g in groups])
-    law = np.asarray([g.is_law for g in groups]) & exact
+    law = np.asarray([g.is_law for g in groups])
     n_exact = sum(len(g.A) for g in groups if g.is_exact)
     sizes = [rms(g.y * (g.unit[:, None] if g.is_known else 1.0)) for g in groups]
     start = start._replace(amplitude=max(sizes) or 1.0)
@@ -276,7 +217,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     small, few = space.lowest(LAW_COEFFICIENTS if law.any() else SEARCH_COEFFICIENTS)
     # Rows that can be kept are; where there are more than functions, what these miss is noise.
     known = np.asarray([g.is_known for g in groups])
-    fixed = law | (exact & (n_exact < len(few) / 2)) | (known & space.free)
+    fixed = law | (exact & (n_exact < len(few) / 2)) | (known & (not space.tied))
     least = np.where(law, LAW_LEVEL, evidence.LEAST_LEVEL)
     search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [

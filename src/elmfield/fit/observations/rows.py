@@ -89,21 +89,20 @@ class AxisRows:
             parts.append(pick @ own)
         return vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
 
-    def matrix(self, observation: Observation, n_channels: int, *, coupled: bool) -> Floats:
-        """Rows of an observation; where channels are coupled, in all of their coefficients.
+    def matrix(self, observation: Observation, n_channels: int) -> Floats:
+        """Rows of an observation in the coefficients of channels that are fitted together.
 
-        (n, m), or (n C, C m) and (n, C m) for rows of one channel each and of several.
+        (n C, C m) and (n, C m) for rows of one channel each and of several.
         """
         if observation.kind == "operator":
             samples: Floats = np.ones((1, 1))
             for f, n in zip(self.axes, self.domain.shape):
                 samples = np.asarray(np.kron(samples, f(np.arange(float(n)), 0)), float)
-            one = np.asarray(matrix_map(observation.terms, self.domain.shape).matmat(samples))
-            return diagonal(one, n_channels) if coupled else one
+            one = matrix_map(observation.terms, self.domain.shape).matmat(samples)
+            return diagonal(one, n_channels)
         terms = observation.terms(self.resolution)
         if terms[0].channel is None:
-            one = np.asarray(sum(self.of_term(t) for t in terms))
-            return diagonal(one, n_channels) if coupled else one
+            return diagonal(np.asarray(sum(self.of_term(t) for t in terms)), n_channels)
         out = np.zeros((len(observation), n_channels, int(np.prod(self.widths))))
         for t in terms:
             out[:, t.channel] += self.of_term(t)

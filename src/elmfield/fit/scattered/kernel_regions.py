@@ -170,9 +170,8 @@ class KernelRegions:
 
     def region(self, i: int, order: float, near: Integers | slice = slice(None)) -> KernelRegion:
         """Region i with the kernel of an order; of some of its samples, or of all."""
-        root, beta = 1.0, power_of(order)
-        if self.weights is not None:
-            root = np.sqrt(self.weights[self.used[i]][near, None])
+        own = None if self.weights is None else self.weights[self.used[i]][near, None]
+        root, beta = 1.0 if own is None else np.sqrt(own), power_of(order)
         unit = float(self.radii[i, 0]) ** beta
         return KernelRegion(self.local(i)[near], beta, degree_of(order), unit, root)
 

@@ -195,7 +195,7 @@ def fit_points(
 
 
 def _evidence(
-    regions: KernelRegions, order: float, penalty: float, a: Floats, scale: Floats
+    regions: KernelRegions, order: float, penalty: float, a: Floats, scale: Array
 ) -> Evidence:
     """Noise as the likelihood has it, and the amplitude as left-out samples say, for deviations.
 
