@@ -129,18 +129,17 @@ def blurred(
             o.append(h * np.arange(-reach, reach + 1.0))
             c = np.exp(-((o[-1] / s) ** 2) / 2)
             w.append(np.asarray(c / c.sum()))
-        return observation("blurred", x, partial(rows.product_terms, x, o, w), b, noise)
-    kernel: rows.Kernel
-    if callable(psf):
-        kernel = psf
+        terms = partial(rows.product_terms, x, o, w)
+    elif callable(psf):
+        terms = partial(rows.kernel_terms, x, psf)
     else:
         K = rows.as_numbers("psf", psf)
         if K.ndim != d or not K.any():
             raise ValueError(f"`psf` must have {d} axes and weights; got shape {K.shape}.")
         along = (step * (np.arange(n) - (n - 1) / 2) for n in K.shape)
         grid = np.stack(np.meshgrid(*along, indexing="ij"), -1).reshape(-1, d)
-        kernel = grid, K.reshape(-1)
-    return observation("blurred", x, partial(rows.kernel_terms, x, kernel), b, noise)
+        terms = partial(rows.kernel_terms, x, (grid, K.reshape(-1)))
+    return observation("blurred", x, terms, b, noise)
 
 
 def equation(

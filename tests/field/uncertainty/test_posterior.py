@@ -655,7 +655,7 @@ def test_what_has_no_deviation_says_why():
     field = FIELDS["smooth"]
     with pytest.raises(ValueError, match=r"must be one of.*hessian"):
         field.std([1.0, 1.0], quantity="hessian")
-    with pytest.raises(ValueError, match="1 or more; got 0"):
+    with pytest.raises(ValueError, match="at least 1; got 0"):
         field.draw(0, [[1.0, 1.0]])
     with pytest.raises(ValueError, match="4096 points at most"):
         field.draw(1, np.zeros((5000, 2)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array.backend import move, namespace, to_numpy
-from elmfield._array.checks import is_whole, shown
+from elmfield._array.checks import whole
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain
@@ -40,22 +40,14 @@ KEPT_LABELS = ("name", "title", "attrs", "channels", "variables", "crs")
 """What of a field's labels drawn ones share."""
 
 
-def _check(n: int, places: int = 0) -> None:
-    """Refuse numbers of functions that are none, and too many places."""
-    if not is_whole(n) or n < 1:
-        raise ValueError(f"`n` must be a whole number of functions, 1 or more; got {shown(n)}.")
-    if places > DRAW_MAX_POINTS:
-        raise ValueError(
-            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {places}. Take a part "
-            "of them, or a coarser grid."
-        )
-
-
 def draw_around(model: "Model", mean: Array, n: int, points: Any, seed: int) -> Array:
     """Functions from the posterior at points (..., d), around a mean; see :meth:`Field.draw`."""
-    x = model.coordinates.points(points, model.offset)
-    m = math.prod(x.shape[:-1])
-    _check(n, m)
+    x, n = model.coordinates.points(points, model.offset), whole("n", n)
+    if (m := math.prod(x.shape[:-1])) > DRAW_MAX_POINTS:
+        raise ValueError(
+            f"functions are drawn at {DRAW_MAX_POINTS} points at most; got {m}. Take a part of "
+            "them, or a coarser grid."
+        )
     x, part = namespace(x).reshape(x, (m, -1)), model.posterior.inner
     if isinstance(part, ErrorParts) and not model.is_complex:
         index = np.asarray(to_numpy(model.coordinates.to_index(x, "raise")[0]), np.float64)
@@ -86,7 +78,7 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
     """Functions from the posterior as models of their own; see :meth:`Field.draw`."""
     from elmfield.fit.encoder import Encoder  # the one step up: what is drawn has to be fitted
 
-    _check(n)
+    n = whole("n", n)
     d, post, blended, k = len(model.shape), model.posterior, model.blended, model.channel_axis
     part = post.inner
     every = blended.is_scattered or isinstance(part, ErrorParts)

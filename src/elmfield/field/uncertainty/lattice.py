@@ -21,7 +21,6 @@ from elmfield.field.uncertainty.prior import (
     AROUND,
     BLOCKS,
     COMMON_SHARE,
-    LEFT_OUT_BOX,
     Calibration,
     PosteriorPart,
     Prior,
@@ -126,9 +125,7 @@ class Lattice(PosteriorPart):
     @cached_property
     def _filter(self) -> Floats:
         """What a left-out sample differs by from what the others of its box say, in deviations."""
-        n = LEFT_OUT_BOX.get(len(self.shape), 3)
-        prior = replace(self.prior, means=False)
-        return left_out_filter(prior, [min(n, m - 1 + m % 2) for m in self.shape])
+        return left_out_filter(self.prior, self.shape)
 
     def _taps(self, k: int, x: Floats, n: int, wraps: bool) -> Taps:
         """The n residuals of axis k near index coordinates x."""
@@ -252,12 +249,8 @@ class Lattice(PosteriorPart):
         n, m = self.shape[k], self._pattern_sides[k]
         inner = m // 2 - 1
         between = inner + x - np.floor(x)
-        if self.periodic[k]:
-            u = between
-        elif m == n:
-            u = x
-        else:
-            u = np.where(x < inner, x, np.where(x > n - 1 - inner, x - (n - m), between))
+        ends = np.where(x > n - 1 - inner, x - (n - m), between)
+        u = between if self.periodic[k] else np.where((m == n) | (x < inner), x, ends)
         return np.asarray(u - (m - 1) / 2)
 
     def _folded(self, k: int, x: Floats) -> Floats:
@@ -288,9 +281,9 @@ class Lattice(PosteriorPart):
 
     def _told(self, u: Floats, terms: Terms = ()) -> tuple[Floats, Floats]:
         """What samples of the pattern's box count for at places there, and variances, (n,)."""
-        prior, t = self.prior.soft if terms else self.prior, self._pattern
+        t = self._pattern
         each = runs(len(u), max(1, (1 << 22) // len(t)))
-        parts = [prior.told(u[i:j], t, self._noise_ratio, terms) for i, j in each]
+        parts = [self.prior.told(u[i:j], t, self._noise_ratio, terms) for i, j in each]
         weights, variances = map(np.concatenate, zip(*parts))
         return weights, variances
 

@@ -18,13 +18,12 @@ from elmfield.field.uncertainty.prior import (
     AROUND,
     BLOCKS,
     COMMON_SHARE,
-    LARGEST_POWER,
-    LEAST_POWER,
     Calibration,
     PosteriorPart,
     Prior,
     Terms,
     compact,
+    power_of_errors,
     require_small,
 )
 from elmfield.partition import Partition
@@ -112,9 +111,7 @@ class Neighbours(PosteriorPart):
                     np.abs(replace(m, prior=prior).errors(at)[0]).mean()
                     for m, at in ((made, probes), (coarse, some))
                 )
-                if own > 0 and far > 0:
-                    found = float(np.clip(2 * np.log2(far / own), LEAST_POWER, LARGEST_POWER))
-                    prior = replace(prior, power=found)
+                prior = replace(prior, power=power_of_errors(own, far, prior.power))
             made = replace(made, prior=prior)
         own = made.residuals(probes)
         made = replace(made, common=own.mean(axis=0))
@@ -188,16 +185,12 @@ class Neighbours(PosteriorPart):
         far, which = self._tree.query(wrapped(x, self.periods), k=k)
         return far.reshape(len(x), k), which.reshape(len(x), k)
 
-    def _seen(self, x: Floats, at: Floats) -> Floats:
-        """Where places `at` lie as seen from places x, the nearest image of each."""
-        return shortest(at - x, self.periods)
-
     def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
         """Samples asked at x, what each counts for, and the variance per amplitude.
 
         `without` the nearest sample, which is the place's own.
         """
-        k, prior = self.asked, self.prior.soft if terms else self.prior
+        k, prior = self.asked, self.prior
         far, which = self._nearest(x, k + 1 + without)
         far, which = far[:, int(without) :], which[:, int(without) :]
         extra: Floats = np.zeros((len(x), 1))
@@ -205,9 +198,10 @@ class Neighbours(PosteriorPart):
             last = np.maximum(far[:, k:], 1e-300)
             far, which = far[:, :k], which[:, :k]
             part = np.minimum(far / last, 1 - 1e-6)
-            extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**self.prior.power
+            extra = (np.maximum(part - FADING, 0) / (1 - part)) ** 2 * last**prior.power
 
-        t, noise = self._seen(x[:, None, :], self.x[which]), self._noise(which) + extra
+        t = shortest(self.x[which] - x[:, None], self.periods)
+        noise = self._noise(which) + extra
         first, own, order = _alike(t, noise)
         t = np.take_along_axis(t[first], order[first, :, None], axis=1)
         noise = np.take_along_axis(noise[first], order[first], axis=1)
@@ -229,7 +223,7 @@ class Neighbours(PosteriorPart):
     def asked_at(self, x: Floats) -> tuple[Floats, Floats, Integers, Floats, Floats]:
         """As of a lattice."""
         which, weights, unit = self._ask(x, (), False)
-        offsets = self._seen(x[:, None], self.x[which])
+        offsets = shortest(self.x[which] - x[:, None], self.periods)
         return offsets, weights, np.arange(len(x)), unit, self._noise(which)
 
     # --- residuals of left-out samples ----------------------------------------------------------
@@ -287,7 +281,7 @@ class Neighbours(PosteriorPart):
         """Covariances per amplitude of values at places x near each other, (n, n)."""
         used = np.unique(self._nearest(x, self.asked)[1])
         require_small(len(used))
-        t, near = (self._seen(x[:1], at) for at in (self.x[used], x))
+        t, near = (shortest(at - x[:1], self.periods) for at in (self.x[used], x))
         return self.prior.joint(near, t, self._noise(used))
 
     def pattern(self, low: Floats, high: Floats) -> tuple[object, ...] | None:

@@ -239,10 +239,9 @@ def _ridge(model: "Model") -> float:
 def _gone(model: "Model") -> Array | None:
     """Which samples are missing in any channel; None where none is."""
     gone = model.missing
-    if gone is None:
-        return None
-    gone = gone if gone.ndim == len(model.shape) else gone.any(axis=-1)
-    return gone if gone.any() else None
+    if gone is not None and gone.ndim > len(model.shape):
+        gone = gone.any(axis=-1)
+    return gone if gone is not None and gone.any() else None
 
 
 def posterior_of(model: "Model") -> Posterior:

@@ -112,11 +112,6 @@ class Prior:
         """Number of polynomials."""
         return n_monomials(len(self.stretch), self.degree)
 
-    @property
-    def soft(self) -> "Prior":
-        """The prior for derivatives."""
-        return replace(self, softness=SOFTNESS)
-
     def covariance(self, x: Floats, t: Floats, order: tuple[int, ...] = ()) -> Floats:
         """``∂^order ψ``, (..., n, m), between places x, (..., n, d), and t, (..., m, d)."""
         a, b = x * self.stretch, t * self.stretch
@@ -182,11 +177,12 @@ class Prior:
     ) -> tuple[Floats, Floats]:
         """What samples at t, (..., S, d), count for at x, (..., n, d), and variances there.
 
-        Shapes (..., n, S) and (..., n).
+        Shapes (..., n, S) and (..., n). The prior of derivatives is smooth.
         """
-        b = self.rows(x, t, terms)
-        found = self._solve(t, b, noise)
-        variance = self.peak(terms) - np.sum(found * b, axis=-1)
+        prior = replace(self, softness=SOFTNESS) if terms else self
+        b = prior.rows(x, t, terms)
+        found = prior._solve(t, b, noise)
+        variance = prior.peak(terms) - np.sum(found * b, axis=-1)
         return found[..., : t.shape[-2]], np.maximum(variance, 0)
 
     def joint(self, x: Floats, t: Floats, noise: Floats | float = 0.0) -> Floats:
@@ -310,8 +306,13 @@ def require_small(n: int) -> None:
 # --- samples of a grid that are left out ----------------------------------------------------------
 
 
-def left_out_filter(prior: Prior, side: Sequence[int]) -> Floats:
-    """The filter that gives what the middle sample of a box differs by, in deviations."""
+def left_out_filter(prior: Prior, shape: Sequence[int]) -> Floats:
+    """The filter that gives what the middle sample of a box differs by, in deviations.
+
+    What the others of its box say; the box has a middle and fits into the shape.
+    """
+    n, prior = LEFT_OUT_BOX.get(len(shape), 3), replace(prior, means=False)
+    side = [min(n, m - 1 + m % 2) for m in shape]
     t = np.indices(side).reshape(len(side), -1).T - (np.asarray(side) - 1) / 2
     j = len(t) // 2
     weights, variance = prior.told(t[j : j + 1], np.delete(t, j, axis=0))
@@ -342,6 +343,13 @@ def probes(shape: Sequence[int]) -> list[tuple[slice, ...]]:
     )
 
 
+def power_of_errors(fine: float, coarse: float, usual: float) -> float:
+    """The power by which errors grow where samples are twice as far apart; `usual` without any."""
+    if min(fine, coarse) <= 0:
+        return usual
+    return float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
+
+
 def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
     """Power and stretch of samples in blocks of a grid, (..., C); of few samples the `usual` prior.
 
@@ -360,14 +368,12 @@ def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
     )
     prior = Prior(START_POWER, np.ones(d))
     for _ in range(2):
-        weights = left_out_filter(prior, (n,) * d).ravel()
+        weights = left_out_filter(prior, blocks[0].shape[:-1]).ravel()
         every = [[np.abs(w @ weights) for w in some] for some in windows]
         if any(np.isfinite(r).mean() < COMPLETE_BOXES for found in every for r in found):
             return usual
         fine, coarse = (np.mean([np.nanmean(r) for r in found]) for found in every)
-        power = prior.power
-        if fine > 0 and coarse > 0:
-            power = float(np.clip(2 * np.log2(coarse / fine), LEAST_POWER, LARGEST_POWER))
+        power = power_of_errors(fine, coarse, prior.power)
         stretch = np.ones(d)
         if (rough > 0).all():
             logs = 2 / max(prior.power, START_POWER) * np.log(rough)

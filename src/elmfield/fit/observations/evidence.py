@@ -145,13 +145,7 @@ class ProductPrior:
 
     def coefficients(self, factors: list[Floats], z: Floats) -> Floats:
         """``L z``, (m, C'), of z, (m', C')."""
-        q, C, r = len(self.planes), self.n_channels, z.shape[1]
-        X = z[: len(z) - q * C].reshape(C, *self.widths, r)
-        for k, L in enumerate(factors):
-            X = np.moveaxis(np.tensordot(L, X, axes=(1, k + 1)), 0, k + 1)
-        X = X.reshape(C, -1, r)
-        X[:, self.planes] += FREE_DEVIATION * z[len(z) - q * C :].reshape(C, q, r)
-        return np.asarray(X.reshape(-1, r))
+        return self.apply(factors, np.eye(self.n_functions * self.n_channels)) @ z
 
 
 @dataclass(frozen=True, eq=False)

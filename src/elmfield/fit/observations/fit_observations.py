@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from elmfield._array.checks import at_most_one, entries, per_axis, sizes_of, wrong
-from elmfield._array.checks import positive as above_zero
+from elmfield._array.checks import at_most_one, entries, sizes_of, wrong
 from elmfield._array.typing import Floats
 from elmfield.domain import Domain, Periodic, make_domain, names_of, periods_of
 from elmfield.field import Field
@@ -150,7 +149,7 @@ def fit_observations(
         )  # fmt: skip
     field = Field(replace(model, offset=model.offset * unit, scale=model.scale * unit))
     if background is not None:
-        field = _add(background, field, channel_axis, spread)
+        field = _add(background, field, spread)
     model = replace(field.model, evidence=Evidence(observed=True))
     if model.observed is not None:
         own = replace(model.observed, unit=np.asarray(model.scale) / unit, spread=spread)
@@ -176,25 +175,28 @@ def _fit_grid(
         said += () if settings.order == "auto" else ("order",)
         own = replace(own, **{k: getattr(settings, k) for k in said})
 
-    def encode(x: Floats, settings: Settings, k: int | None) -> Model:
-        shape = domain.shape if k is None else (*domain.shape, x.shape[-1])
-        made = Encoder(shape=shape, settings=settings, channel_axis=k, domain=domain)
-        return made(x.reshape(shape)).model
-
     system = grid_samples.make_system(listed, sample_maps(listed, domain, own), domain)
     observed = None
     oriented = isinstance(settings, Oriented)
     x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
     if not (oriented or positive):
         observed = grid_samples.DrawnPosterior(
-            encode(system.deviations(x), own, len(domain.shape)),
+            _encode(system.deviations(x), own, domain, len(domain.shape)),
             off=tuple(unit * rms(m.matmat(x) - o.values) for m, o in zip(system.maps, listed)),
             noise=tuple(
                 0.0 if o.is_exact else unit * rms(u * s)
                 for o, u, s in zip(listed, system.units, system.noise)
             ),
         )
-    return replace(encode(x, settings if oriented else own, channel_axis), observed=observed)
+    made = _encode(x, settings if oriented else own, domain, channel_axis)
+    return replace(made, observed=observed)
+
+
+def _encode(x: Floats, settings: Settings, domain: Domain, channel_axis: int | None) -> Model:
+    """The model of samples on the grid of a domain, in array order."""
+    shape = domain.shape if channel_axis is None else (*domain.shape, x.shape[-1])
+    encode = Encoder(shape=shape, settings=settings, channel_axis=channel_axis, domain=domain)
+    return encode(x.reshape(shape)).model
 
 
 def _checked(background: Field, C: int) -> Field:
@@ -260,12 +262,7 @@ def _spread(
     return spread
 
 
-def _add(
-    background: Field,
-    correction: Field,
-    channel_axis: int | None,
-    spread: Callable[[Floats], Floats] | None,
-) -> Field:
+def _add(background: Field, correction: Field, spread: Callable[[Floats], Floats] | None) -> Field:
     """The field through the sums of both fields' samples, on the correction's grid."""
     domain = correction.domain
     more = _samples(correction, domain)
@@ -274,9 +271,7 @@ def _add(
         more = more * a.reshape(*domain.shape, *[1] * (more.ndim - len(domain.shape)))
     total = _samples(background, domain) + more
     settings = background.settings if isinstance(background.settings, Smooth) else Smooth()
-    shape = total.shape
-    encode = Encoder(shape=shape, settings=settings, channel_axis=channel_axis, domain=domain)
-    model = encode(total).model
+    model = _encode(total, settings, domain, correction.model.channel_axis)
     return Field(replace(model, observed=correction.model.observed, labels=background.labels))
 
 
@@ -347,13 +342,11 @@ def _domain(
     d, extent = len(low), high - low
     if not np.all(extent > 0):
         raise ValueError("observations lie on a line or in a plane; say `bounds`.")
-    if spacing is not None:
-        step = np.array([above_zero("spacing", s) for s in per_axis("spacing", spacing, d)])
-    else:
+    if spacing is None:
         usual = USUAL_SAMPLES.get(d, 12)
-        step = extent / (usual if shape is None else sizes_of("shape", shape, d))
+        spacing = (extent / (usual if shape is None else sizes_of("shape", shape, d))).tolist()
     names = names_of(dims, d)
-    return even_domain(names, low, extent, step, periods_of(periodic, names), MOST_CELLS)
+    return even_domain(names, low, extent, spacing, periods_of(periodic, names), MOST_CELLS)
 
 
 def _domain_like(like: object, periodic: Periodic) -> Domain:

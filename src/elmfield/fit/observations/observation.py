@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
-from elmfield._array.checks import entries, is_whole, numbers, wrong
+from elmfield._array.checks import numbers, sizes_of, wrong
 from elmfield._array.typing import Array, Floats, Integers
 
 Noise = float | Array | None
@@ -171,12 +171,10 @@ def as_places(name: str, points: Any) -> Floats:
 
 def as_orders(order: object, d: int) -> tuple[int, ...]:
     """How often each of d axes is differentiated."""
-    each = entries(order)
-    each = (order,) if each is None else each
-    if len(each) != d or not all(is_whole(a) and 0 <= a <= 8 for a in each):
-        must = f"be {d} whole numbers, 0 to 8: how often each axis is differentiated"
-        raise wrong("order", must, order)
-    return tuple(int(a) for a in each)
+    each = sizes_of("order", order, d, least=0)
+    if max(each) > 8:
+        raise wrong("order", "be at most 8: how often each axis is differentiated", order)
+    return each
 
 
 Part = tuple[tuple[int, ...], Floats, int | None]

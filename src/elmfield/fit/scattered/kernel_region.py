@@ -83,13 +83,10 @@ class KernelRegion:
         A, own = self.rest()[0], penalty / self.unit
         A[np.diag_indices(len(A))] += own
         if not close:  # what noise blurs needs no correction for rounding
-            L, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=bool(penalty))
+            L, info = lapack.dpotrf(A, lower=1, clean=0)
             if info == 0:
                 kept = None if penalty else A
                 return FactoredRegion(self, kept, lambda z: lapack.dpotrs(L, z, lower=1)[0])
-            if penalty:
-                A = self.rest()[0]
-                A[np.diag_indices(len(A))] += own
         g, V = np.linalg.eigh(A)
         q = self.split[0].shape[1]
         largest = g[-1 - q] if len(g) > q else 1.0

@@ -20,12 +20,7 @@ from elmfield.fit.scattered.kernel_region import (
     KernelRegion,
     likelihoods,
 )
-from elmfield.local.bases.polyharmonic import (
-    Polyharmonic,
-    degree_of,
-    n_monomials,
-    power_of,
-)  # fmt: skip
+from elmfield.local.bases.polyharmonic import Polyharmonic, degree_of, n_monomials, power_of
 from elmfield.partition import Partition
 from elmfield.settings import Smooth
 
@@ -45,12 +40,6 @@ NOISY_CELL, NOISY_CONTEXT = {1: 64, 2: 16, 3: 4}, {1: 16.0, 2: 8.0, 3: 3.0}
 ORDERS = (1.1, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 """Orders tried by leave-one-out for ``order="auto"``; those that samples are too close for give way
 to lower ones, region by region."""
-
-NOISY_ORDERS = (1.1, 1.5, 2.0, 3.0, 4.0)
-"""Orders tried by their likelihood, with noise."""
-
-HIGHEST_ORDER = 5.0
-"""Highest order: r⁹ beside polynomials of degree 4."""
 
 CHOOSING_REGIONS = 12
 """Regions that settle order and noise for all; orders of their own do not pay."""

@@ -33,16 +33,17 @@ from elmfield.field.uncertainty.neighbours import Neighbours, periods
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.field.uncertainty.prior import Prior
 from elmfield.fit.scattered.dense_regions import dense_model
-from elmfield.fit.scattered.kernel_regions import (
-    HIGHEST_ORDER,
-    LARGEST_MISS,
-    NOISY_ORDERS,
-    KernelRegions,
-)
+from elmfield.fit.scattered.kernel_regions import LARGEST_MISS, KernelRegions
 from elmfield.local.bases.polyharmonic import power_of
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
 from elmfield.settings import Paper, Smooth
+
+HIGHEST_ORDER = 5.0
+"""Highest order: r⁹ beside polynomials of degree 4."""
+
+NOISY_ORDERS = (1.1, 1.5, 2.0, 3.0, 4.0)
+"""Orders tried by their likelihood, with noise."""
 
 MOST_CELLS, MOST_CELLS_PER_SAMPLE = 1 << 18, 16
 """Cells of the size of `spacing` in the box, the larger of both, at most: some 10 s."""
@@ -135,7 +136,7 @@ def fit_points(
         low, high = (at.min(0), at.max(0)) if bounds is None else map(np.asarray, bounds)
         spacing = tuple((high - low) / partition.shape)
     domain = _domain(at, bounds, dims, periodic, spacing)
-    x, place = _places(at, domain)
+    x, first, place = _places(at, domain)
     w = None if weights is None else np.asarray(to_numpy(weights), np.float64)[kept]
     own = _means(values, kept, place, is_complex, w)
     w = w if w is None else np.bincount(place, w).astype(np.float64)
@@ -186,7 +187,6 @@ def fit_points(
     about |= ends | {"settings": settings, "evidence": evidence}
     field = Field(Model(domain=domain, blended=blended, **about))
     if not noisy:
-        _, first = np.unique(place, return_index=True)
         part = scale / field.model.data_range
         # Below order 1 kernels are cusps: what rounding moves a sample by is seen there alone.
         left, rounding = solved.missed * part, solved.rounding * part
@@ -280,15 +280,19 @@ def _checked(settings: Smooth, denoise: float | bool) -> Smooth:
     return settings
 
 
-def _places(at: Floats, domain: Domain) -> tuple[Floats, Integers]:
-    """Different positions in index coordinates, (m, d), and which of them each sample has, (n,)."""
+def _places(at: Floats, domain: Domain) -> tuple[Floats, Integers, Integers]:
+    """Different positions in index coordinates, (m, d), and a sample of each, (m,).
+
+    And which of them each sample has, (n,).
+    """
     x, out = index_in(at, domain, slack=1e-9)
     if out.any():
         told = f"{int(out.sum())} of {len(x)} that do not"
         hint = "Widen the bounds or drop those samples."
         raise wrong("points", "lie inside `bounds`", told, hint=hint)
-    places, place = np.unique(x, axis=0, return_inverse=True)
-    return (x, np.arange(len(x))) if len(places) == len(x) else (places, place.reshape(-1))
+    places, first, place = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    every = np.arange(len(x))
+    return (x, every, every) if len(places) == len(x) else (places, first, place.reshape(-1))
 
 
 def index_in(x: Floats, domain: Domain, *, slack: float) -> tuple[Floats, Array]:
@@ -348,9 +352,7 @@ def _domain(
     if spacing is None:
         # The root of a volume, by logarithms: it may have no place among the numbers.
         each = np.log(extent[wide]).sum() - math.log(n)
-        step = np.full(d, math.exp(each / wide.sum()) if wide.any() else 1.0)
-    else:
-        step = np.array([positive("spacing", s) for s in per_axis("spacing", spacing, d)])
+        spacing = math.exp(each / wide.sum()) if wide.any() else 1.0
     if lengths and bounds is None:
         raise ValueError(
             "`periodic` needs `bounds`: samples do not say over which length an axis repeats; got "
@@ -363,24 +365,25 @@ def _domain(
                 f"{names[k]!r} with periodic={{{names[k]!r}: {period:g}}}."
             )
     most = max(MOST_CELLS, MOST_CELLS_PER_SAMPLE * n)
-    return even_domain(names, low, extent, step, lengths, most)
+    return even_domain(names, low, extent, spacing, lengths, most)
 
 
 def even_domain(
     names: Sequence[str],
     low: Floats,
     extent: Floats,
-    step: Floats,
+    spacing: float | Sequence[float],
     periodic: Collection[int],
     most: int,
 ) -> Domain:
-    """A box cut into cells of about the size of `step`, with a sample in the middle of each."""
+    """A box cut into cells of about the size of `spacing`, with a sample in the middle of each."""
+    step = [positive("spacing", s) for s in per_axis("spacing", spacing, len(low))]
     # Python's floats: numbers without end are infinite, and no warning.
-    counts = [e / h for e, h in zip(extent.tolist(), step.tolist())]
+    counts = [e / h for e, h in zip(extent.tolist(), step)]
     cells, axes = math.prod(max(1.0, c) for c in counts), []
     if cells > most:
         must = f"leave at most {most} cells of its size in the box"
-        raise wrong("spacing", must, step.tolist(), hint=f"This makes {cells:.3g}.")
+        raise wrong("spacing", must, spacing, hint=f"This makes {cells:.3g}.")
     for k, (name, count) in enumerate(zip(names, counts)):
         size = max(1, math.ceil(count * (1 - 1e-15) - 1e-9))  # rounding adds no cell
         h = extent[k] / size or step[k]
