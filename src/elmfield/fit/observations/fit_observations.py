@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from elmfield._array.typing import Floats
 from elmfield.domain import Domain, Periodic, make_domain, names_of, periods_of
 from elmfield.field import Field
 from elmfield.field.model import Model
+from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.posterior import Evidence
+from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import fit_one_region, rms
@@ -180,7 +182,7 @@ def _fit_grid(
     oriented = isinstance(settings, Oriented)
     x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
     if not (oriented or positive):
-        observed = grid_samples.DrawnPosterior(
+        observed = DrawnPosterior(
             _encode(system.deviations(x), own, domain, len(domain.shape)),
             off=tuple(unit * rms(m.matmat(x) - o.values) for m, o in zip(system.maps, listed)),
             noise=tuple(
@@ -197,6 +199,33 @@ def _encode(x: Floats, settings: Settings, domain: Domain, channel_axis: int | N
     shape = domain.shape if channel_axis is None else (*domain.shape, x.shape[-1])
     encode = Encoder(shape=shape, settings=settings, channel_axis=channel_axis, domain=domain)
     return encode(x.reshape(shape)).model
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPosterior(ObservedPosterior):
+    """How sure a field of samples is: by draws of what they deviate by.
+
+    Parameters
+    ----------
+    deviations : Model
+        The function with a channel for each draw.
+    """
+
+    deviations: Model = field(repr=False)
+
+    def parts(self, x: Floats, terms: Terms) -> Floats:
+        """Draws at index coordinates x, (n, 1, number of draws)."""
+        parts = terms or ((1.0, (0,) * x.shape[1]),)
+        total = sum(c * derivative_at(self.deviations, x, order) for c, order in parts)
+        return np.asarray(total / np.sqrt(self.deviations.n_channels))[:, None, :]
+
+    def on_grid(self, x: Sequence[Floats]) -> Floats:
+        """Variances (..., 1) of values on the grid of index coordinates x."""
+        if self.spread is not None:
+            return super().on_grid(x)
+        own = self.deviations
+        found = np.asarray(own.blended.on_grid(list(x))) * own.scale + own.offset
+        return np.asarray((found**2).mean(axis=-1, keepdims=True) / self.unit**2)
 
 
 def _checked(background: Field, C: int) -> Field:

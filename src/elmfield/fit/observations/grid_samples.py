@@ -1,31 +1,31 @@
 """Observations of anything else: the samples of a grid, with a prior of their spectrum.
 
-Samples are stationary before they are observed, see `spectrum`. Their spectrum and the noise are
-those that make observations likely, by expectation and maximisation with draws from the posterior;
-no matrix of samples is formed.
+Samples are stationary before they are observed: their waves have variances
+``S(ω) = a² (ε² + |ω|²)^-s``. Spectrum and noise are those that make observations likely, by
+expectation and maximisation with draws from the posterior; no matrix of samples is formed.
 """
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from scipy import fft
 from scipy.ndimage import gaussian_filter
+from scipy.optimize import minimize
 from scipy.sparse import diags_array
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, lsqr
 
-from elmfield._array.typing import Floats
+from elmfield._array.typing import Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import RankWarning
-from elmfield.field.model import Model
-from elmfield.field.uncertainty.error_parts import ObservedPosterior
-from elmfield.field.uncertainty.prior import Terms
 from elmfield.fit.noise_model import remove_mixed_noise
 from elmfield.fit.observations.observation import Observation
 from elmfield.fit.observations.one_region import no_row_determines, rms
-from elmfield.fit.observations.rows import derivative_at
-from elmfield.fit.observations.spectrum import Spectrum, Waves, bands_of, fitted
+
+BANDS = 24
+"""Of the spectrum."""
 
 KEPT_NOISE = 1e-2
 """Noise of rows that are kept, in parts of their values' deviation, before they are corrected. With
@@ -67,6 +67,74 @@ MOST_WIDTH = 64.0
 
 LEAST_AMPLITUDE = 0.02
 """Square of the local amplitude, in parts of its mean, at least."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Orthonormal waves of a grid: cosines, or sines and cosines along periodic axes."""
+
+    shape: tuple[int, ...]
+    periodic: tuple[bool, ...]
+
+    def apply(self, x: Floats, *, back: bool = False) -> Floats:
+        """Coefficients of samples, (N, C) both; samples of coefficients on the way `back`."""
+        X = x.reshape(*self.shape, -1)
+        for k, wraps in enumerate(self.periodic):
+            if wraps:  # Hartley's transform is its own inverse
+                Z = fft.fft(X, axis=k, norm="ortho")
+                X = Z.real - Z.imag
+            else:
+                X = (fft.idct if back else fft.dct)(X, axis=k, norm="ortho")
+        return np.asarray(X.reshape(x.shape))
+
+    @property
+    def squares(self) -> Floats:
+        """|ω|² of each wave, per sample, (N,)."""
+        total = np.zeros(())
+        for n, wraps in zip(self.shape, self.periodic):
+            omega = 2 * np.pi * np.fft.fftfreq(n) if wraps else np.pi * np.arange(n) / n
+            total = np.add.outer(total, omega**2)
+        return np.asarray(total.reshape(-1))
+
+
+class Spectrum(NamedTuple):
+    """``a² (ε² + |ω|²)^-s``: log a², ε², s."""
+
+    log: float
+    floor: float
+    power: float
+
+    def __call__(self, squares: Floats) -> Floats:
+        """S of waves of these |ω|²."""
+        return np.asarray(np.exp(self.log - self.power * np.log(self.floor + squares)))
+
+
+def bands_of(squares: Floats) -> Integers:
+    """Bands of |ω|, evenly by its logarithm; the mean has its own, 0."""
+    omega = np.sqrt(squares)
+    low, high = np.log(omega[1:].min()), np.log(omega.max())
+    at = (np.log(np.maximum(omega, 1e-300)) - low) / max(high - low, 1e-9) * (BANDS - 1)
+    band = 1 + np.clip(at.astype(np.int64), 0, BANDS - 1)
+    band[0] = 0
+    return np.asarray(band)
+
+
+def fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> Spectrum:
+    """The spectrum nearest to means over bands, by their likelihood; power 0.6 to 6."""
+    own = np.flatnonzero(weight[1:] > 0) + 1
+    if len(own) < 2:
+        return before
+    w, P, x = weight[own], np.maximum(power[own], 1e-300), middle[own]
+
+    def cost(t: Floats) -> float:
+        log = t[0] - t[2] * np.log(np.exp(t[1]) + x)
+        return float(w @ (log + P * np.exp(np.minimum(-log, 600)))) + 1e3 * float(
+            max(0, 0.6 - t[2]) ** 2 + max(0, t[2] - 6) ** 2 + max(0, t[1]) ** 2
+        ) * float(w.sum())
+
+    start = np.asarray([before.log, np.log(before.floor), before.power])
+    found = minimize(cost, start, method="Nelder-Mead", options={"maxfev": 400}).x
+    return Spectrum(float(found[0]), float(np.exp(max(found[1], -600))), float(found[2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,33 +292,6 @@ class GridSystem:
             own = fitted(middle, power, count * C * known, system.spectrum)
             system = replace(system, noise=noise, spectrum=own)
         return system
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnPosterior(ObservedPosterior):
-    """How sure a field of samples is: by draws of what they deviate by.
-
-    Parameters
-    ----------
-    deviations : Model
-        The function with a channel for each draw.
-    """
-
-    deviations: Model = field(repr=False)
-
-    def parts(self, x: Floats, terms: Terms) -> Floats:
-        """Draws at index coordinates x, (n, 1, number of draws)."""
-        parts = terms or ((1.0, (0,) * x.shape[1]),)
-        total = sum(c * derivative_at(self.deviations, x, order) for c, order in parts)
-        return np.asarray(total / np.sqrt(self.deviations.n_channels))[:, None, :]
-
-    def on_grid(self, x: Sequence[Floats]) -> Floats:
-        """Variances (..., 1) of values on the grid of index coordinates x."""
-        if self.spread is not None:
-            return super().on_grid(x)
-        own = self.deviations
-        found = np.asarray(own.blended.on_grid(list(x))) * own.scale + own.offset
-        return np.asarray((found**2).mean(axis=-1, keepdims=True) / self.unit**2)
 
 
 def make_system(

@@ -179,11 +179,10 @@ def _group(o: Observation, A: Floats, y: Floats, B: Floats) -> RowGroup:
     size = np.hypot(np.linalg.norm(B[:, :m], axis=1), planes)
     if not size.all():
         raise ValueError(f"{o.kind}: {int((size == 0).sum())} of {len(A)} rows say nothing.")
+    unit = size if o.is_exact else np.full(len(A), rms(size))
+    known = o.sigma is not None
     if o.sigma is not None:
         unit = np.repeat(o.sigma, len(A) // len(o))
-    else:
-        unit = size if o.is_exact else np.full(len(A), rms(size))
-    known = o.sigma is not None
     # Zeros that hold exactly are conditions too: as data they would make the function small.
     is_law = o.is_exact and (o.kind in ("equation", "divergence") or not y.any())
     return RowGroup(A / unit[:, None], y / unit[:, None], unit, known, o.is_exact, is_law, o.kind)
