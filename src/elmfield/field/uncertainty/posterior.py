@@ -389,7 +389,7 @@ def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
         return namespace(found).moveaxis(found, 1, 2)
     if quantity != "value" and any(model.domain.spacings):
         raise TypeError("standard deviations of Laplacians need axes of even steps.")
-    if quantity == "value" or not len(x):
+    if quantity == "value":
         return deviations(model, posterior.variance(x))
     terms = tuple((float(s) ** 2, tuple(2 * i for i in e)) for s, e in zip(slopes, steps))
     return deviations(model, posterior.variance(x, terms))

@@ -61,11 +61,7 @@ class AxisRows:
         axis, order = self.domain.axes[k], term.order[k]
         x, w = term.positions[k][part], term.weights[k][part]
         n, q = x.shape
-        index = np.asarray(axis.to_index(x.reshape(-1)))
-        if axis.period is None:
-            index = np.clip(index, -0.5, axis.size - 0.5)
-        else:
-            index = (index + 0.5) % axis.size - 0.5
+        index = self.domain.settle(k, np.asarray(axis.to_index(x.reshape(-1))), "nearest")[0]
         F = np.asarray(self.axes[k](index, order)).reshape(n, q, -1)
         found = F[:, 0] * w[:, :1] if q == 1 else np.einsum("nqm,nq->nm", F, w)
         found = np.asarray(found / axis.step**order)
@@ -98,8 +94,8 @@ class AxisRows:
             samples: Floats = np.ones((1, 1))
             for f, n in zip(self.axes, self.domain.shape):
                 samples = np.asarray(np.kron(samples, f(np.arange(float(n)), 0)), float)
-            one = matrix_map(observation.terms, self.domain.shape).matmat(samples)
-            return diagonal(one, n_channels)
+            A = matrix_map(observation.terms, self.domain.shape)
+            return diagonal(A.matmat(samples), n_channels)
         terms = observation.terms(self.resolution)
         if terms[0].channel is None:
             return diagonal(np.asarray(sum(self.of_term(t) for t in terms)), n_channels)

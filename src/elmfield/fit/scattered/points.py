@@ -12,17 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from elmfield._array import backend
 from elmfield._array.autograd import apply_linear, gradient_error
-from elmfield._array.backend import (
-    is_array,
-    move,
-    namespace,
-    outside_torch_modes,
-    refuse_abstract,
-    requires_grad,
-    scatter_add,
-    to_numpy,
-)
 from elmfield._array.checks import entries, is_number, numbers, per_axis, positive, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.typing import Array, Floats, Integers, Progress
@@ -49,7 +40,7 @@ MOST_CELLS, MOST_CELLS_PER_SAMPLE = 1 << 18, 16
 """Cells of the size of `spacing` in the box, the larger of both, at most: some 10 s."""
 
 
-@outside_torch_modes()
+@backend.outside_torch_modes()
 def fit_points(
     points: Array,
     values: Array,
@@ -123,12 +114,12 @@ def fit_points(
         settings = _checked(Smooth() if settings is None else settings, denoise)
     if partition is not None if isinstance(settings, Smooth) else denoise is not False:
         raise TypeError("`partition` is for paper(...), and `denoise` for smooth(...).")
-    if requires_grad(points):
+    if backend.requires_grad(points):
         raise TypeError(
             "positions that require gradients are not followed: which samples a region has depends "
             "on them. Detach them, points.detach()."
         )
-    if requires_grad(values) and settings.denoise is not False:
+    if backend.requires_grad(values) and settings.denoise is not False:
         raise gradient_error("denoising of scattered samples, which learns from them")
     at, single, is_complex, kept = _check(points, values, weights)
     d = at.shape[1]
@@ -137,10 +128,10 @@ def fit_points(
         spacing = tuple((high - low) / partition.shape)
     domain = _domain(at, bounds, dims, periodic, spacing)
     x, first, place = _places(at, domain)
-    w = None if weights is None else np.asarray(to_numpy(weights), np.float64)[kept]
+    w = None if weights is None else np.asarray(backend.to_numpy(weights), np.float64)[kept]
     own = _means(values, kept, place, is_complex, w)
     w = w if w is None else np.bincount(place, w).astype(np.float64)
-    y = np.asarray(to_numpy(own))
+    y = np.asarray(backend.to_numpy(own))
     about: dict[str, Any] = {
         "channel_axis": None if single else d,
         "is_complex": is_complex,
@@ -171,21 +162,23 @@ def fit_points(
         order = regions.suited_order() if auto else regions.possible(orders)[0]
         solved = regions.solve(order, None, auto or d == 1, reporter(progress))
     settings = replace(settings, order=order) if auto else settings
-    xp = namespace(values)
+    xp = backend.namespace(values)
     narrow = str(values.dtype).endswith(("float32", "float16"))
     dtype = xp.float32 if narrow else xp.float64
-    if requires_grad(values):
-        own = (own - move(offset, own)) / move(scale, own)
+    if backend.requires_grad(values):
+        own = (own - backend.move(offset, own)) / backend.move(scale, own)
         flat = apply_linear(solved.again, solved.back, own, solved.flat)
     else:
-        flat = move(solved.flat, values, xp.float64)
+        flat = backend.move(solved.flat, values, xp.float64)
     blended = Blended(
         is_scattered=True, partition=regions.partition, groups=solved.groups(flat),
         centres=regions.centres, radii=regions.radii,
     )  # fmt: skip
-    ends = {"offset": move(offset, values, dtype), "scale": move(scale, values, dtype)}
-    about |= ends | {"settings": settings, "evidence": evidence}
-    field = Field(Model(domain=domain, blended=blended, **about))
+    made = Model(
+        domain=domain, blended=blended, settings=settings, evidence=evidence, **about,
+        offset=backend.move(offset, values, dtype), scale=backend.move(scale, values, dtype),
+    )  # fmt: skip
+    field = Field(made)
     if not noisy:
         part = scale / field.model.data_range
         # Below order 1 kernels are cusps: what rounding moves a sample by is seen there alone.
@@ -216,14 +209,14 @@ def _means(
     values: Array, kept: Integers, place: Integers, is_complex: bool, weights: Floats | None
 ) -> Array:
     """Values (n, C) at all places, in float64, as torch follows them: means where some coincide."""
-    xp = namespace(values)
+    xp = backend.namespace(values)
     y = values[:, None] if values.ndim == 1 else values
     y = xp.concat([xp.real(y), xp.imag(y)], axis=1) if is_complex else y
-    y = xp.take(xp.astype(y, xp.float64), move(kept, values), axis=0)
-    counts, at = np.bincount(place, weights), move(place, values)
-    y = y if weights is None else y * move(weights, values)[:, None]
-    sums = [scatter_add(len(counts), at, y[:, c]) for c in range(y.shape[1])]
-    return xp.stack(sums, axis=1) / move(counts.astype(float), values)[:, None]
+    y = xp.take(xp.astype(y, xp.float64), backend.move(kept, values), axis=0)
+    counts, at = np.bincount(place, weights), backend.move(place, values)
+    y = y if weights is None else y * backend.move(weights, values)[:, None]
+    sums = [backend.scatter_add(len(counts), at, y[:, c]) for c in range(y.shape[1])]
+    return xp.stack(sums, axis=1) / backend.move(counts.astype(float), values)[:, None]
 
 
 def _tell_missed(
@@ -242,7 +235,8 @@ def _tell_missed(
     may = (missed + rounding > LARGEST_MISS).any(axis=1) | is_cusp
     if not may.any():
         return
-    found = np.asarray(to_numpy(field(at[may], outside="nearest"))).reshape(int(may.sum()), -1)
+    found = field(at[may], outside="nearest")
+    found = np.asarray(backend.to_numpy(found)).reshape(len(found), -1)
     found = np.concatenate([found.real, found.imag], axis=1) if field.model.is_complex else found
     off = np.abs(found - y[may]) / field.model.data_range
     far = off.max(axis=1) > LARGEST_MISS
@@ -307,9 +301,9 @@ def _check(
 ) -> tuple[Floats, bool, bool, Integers]:
     """Positions (n, d) in float64; whether one channel; complex; which rows count, without NaN."""
     for name, x in (("points", points), ("values", values)):
-        refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
-    x = numbers("points", to_numpy(points) if is_array(points) else points)
-    y = np.asarray(to_numpy(values))
+        backend.refuse_abstract(name, x, "Fit numbers; the field's module() can be transformed.")
+    x = numbers("points", backend.to_numpy(points) if backend.is_array(points) else points)
+    y = np.asarray(backend.to_numpy(values))
     if y.dtype.kind not in "biufc":
         raise wrong("values", "hold numbers", y.dtype, TypeError)
     if x.ndim != 2 or x.shape[1] == 0:
