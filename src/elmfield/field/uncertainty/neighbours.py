@@ -101,9 +101,8 @@ class Neighbours(PosteriorPart):
             return replace(self, amplitude=self.y.std(axis=0))
         rng = np.random.default_rng(0)
         probes, fewer = (np.sort(rng.permutation(n)[:m]) for m in (PROBES, n >> d))
-        if (
-            finds_power and len(fewer) > 2 * made.asked
-        ):  # the power by which errors grow where samples are sparser
+        if finds_power and len(fewer) > 2 * made.asked:
+            # The power by which errors grow where samples are sparser.
             coarse = replace(self, x=self.x[fewer], y=self.y[fewer])
             some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):

@@ -182,21 +182,16 @@ Part = tuple[tuple[int, ...], Floats, int | None]
 
 
 def point_terms(x: Floats, parts: list[Part], resolution: Resolution) -> list[Term]:
-    """Sums of derivatives at points x, (n, d): a term for each of them."""
-    return [_at(x, w, order, channel=c) for order, w, c in parts]
-
-
-def _at(
-    x: Floats,
-    factor: Floats,
-    order: tuple[int, ...] = (),
-    row: Integers | None = None,
-    channel: int | None = None,
-) -> Term:
-    """One node at each of some points, (n, d)."""
+    """Sums of derivatives at points x, (n, d): a term for each of them, with one node a point."""
     columns, d = list(x.T[:, :, None]), x.shape[1]
     ones = [np.ones((len(x), 1))] * d
-    return Term(order or (0,) * d, columns, ones, factor, row, channel)
+    return [Term(order or (0,) * d, columns, ones, w, channel=c) for order, w, c in parts]
+
+
+def _sums(x: Floats, weights: Floats, row: Integers, resolution: Resolution) -> list[Term]:
+    """Sums of values at points x, (n, d), each a summand of a row."""
+    every = point_terms(x, [((), weights, None)], resolution)
+    return [replace(term, row=row) for term in every]
 
 
 def box_terms(low: Floats, high: Floats, resolution: Resolution) -> list[Term]:
@@ -218,7 +213,7 @@ def line_terms(start: Floats, end: Floats, resolution: Resolution) -> list[Term]
     row, node = np.nonzero(w)  # in order of rows
     x = start[row] + t[row, node][:, None] * way[row]
     length = np.sqrt((way**2).sum(axis=1))
-    return [_at(x, w[row, node] * length[row], row=row)]
+    return _sums(x, w[row, node] * length[row], row, resolution)
 
 
 def product_terms(
@@ -248,7 +243,7 @@ def kernel_terms(x: Floats, kernel: Kernel, resolution: Resolution) -> list[Term
     inside = np.all((at >= low) & (at <= high), axis=-1)
     w = _kept_sum(np.broadcast_to(np.asarray(w, np.float64), inside.shape), inside)
     row, node = np.nonzero(w)
-    return [_at(at[row, node], w[row, node], row=row)]
+    return _sums(at[row, node], w[row, node], row, resolution)
 
 
 def _kept_sum(w: Floats, inside: Array) -> Floats:

@@ -1,8 +1,8 @@
 """All regions of scattered samples: their cells, their order, their noise, their coefficients."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -289,30 +289,27 @@ class SolvedRegions:
         """The coefficients of one region after the other, and there of one channel."""
         return np.concatenate([c.T.reshape(-1) for c in self.coefficients])
 
-    def _each(self, work: Callable[[FactoredRegion, int], Floats]) -> list[Floats]:
-        def one(i: int) -> Floats:
-            order, close = self.ways[i]
-            return work(self.kernels.region(i, order).factor(close=close), i)
-
-        return spread(one, range(len(self.ways)))
+    def _factored(self, i: int) -> FactoredRegion:
+        order, close = self.ways[i]
+        return self.kernels.region(i, order).factor(close=close)
 
     def again(self, y: Floats) -> Floats:
         """What is flat, of other values, (n, C)."""
-        used = self.kernels.used
-        found = self._each(lambda solved, i: solved.coefficients(y[used[i]]))
-        return np.concatenate([c.T.reshape(-1) for c in found])
+
+        def one(i: int) -> Floats:
+            return self._factored(i).coefficients(y[self.kernels.used[i]])
+
+        return replace(self, coefficients=spread(one, range(len(self.ways)))).flat
 
     def back(self, g: Floats) -> Floats:
         """Derivatives by what is flat as derivatives by the values, (n, C)."""
-        used, C = self.kernels.used, self.kernels.y.shape[1]
-        ends = np.cumsum([c.size for c in self.coefficients])
         total = np.zeros_like(self.kernels.y)
+        own = np.split(g, np.cumsum([c.size for c in self.coefficients])[:-1])
 
-        def one(solved: FactoredRegion, i: int) -> Floats:
-            own = g[ends[i] - self.coefficients[i].size : ends[i]]
-            return solved.adjoint(own.reshape(C, -1).T)
+        def one(i: int) -> Floats:
+            return self._factored(i).adjoint(own[i].reshape(total.shape[1], -1).T)
 
-        for near, part in zip(used, self._each(one)):
+        for near, part in zip(self.kernels.used, spread(one, range(len(self.ways)))):
             total[near] += part
         return total
 
@@ -340,9 +337,8 @@ class SolvedRegions:
                 model=model, positions=positions, members=members, starts=_ends(sizes[regions]),
                 noise=noise,
             )  # fmt: skip
-            groups.append(
-                Group(model=model, regions=regions, coefficients=coefficients, nodes=nodes)
-            )
+            own = Group(model=model, regions=regions, coefficients=coefficients, nodes=nodes)
+            groups.append(own)
         return tuple(groups)
 
 
