@@ -64,11 +64,9 @@ def _correlated(C: Floats, n: int, seed: int) -> Floats:
     By the symmetric root of a covariance, the only one that does not depend on signs and on the
     order of eigenvectors: what is drawn is the same on every machine, to rounding.
     """
-    rng, parts = np.random.default_rng(seed), []
-    for c in range(C.shape[2]):
-        g, U = np.linalg.eigh(C[..., c])
-        parts.append(rng.standard_normal((n, len(g))) @ (U * np.sqrt(np.maximum(g, 0))) @ U.T)
-    return np.stack(parts, axis=-1)
+    g, U = np.linalg.eigh(np.moveaxis(C, 2, 0))
+    z = np.random.default_rng(seed).standard_normal((len(g), n, g.shape[1]))
+    return np.moveaxis(z @ (U * np.sqrt(np.maximum(g, 0))[:, None]) @ U.mT, 0, -1)
 
 
 # --- fields ---------------------------------------------------------------------------------------

@@ -124,12 +124,10 @@ class ObservedPosterior(ErrorParts):
     def draw(self, x: Floats, n: int, C: int, seed: int) -> Floats:
         """What n functions of C channels differ by from their mean, (n, m, C), at m places x."""
         rng = np.random.default_rng(seed)
-        z, off = np.zeros(()), np.empty((n, len(x), C))
+        _, together, r = self.parts(x[:1], ()).shape  # of all channels, or of one as of each
+        z, off = rng.standard_normal((n, C // together, r)), np.empty((n, len(x), C))
         for i, j in runs(len(x), self.at_once):
-            parts = self.parts(x[i:j], ())  # of all channels together, or of one as of each
-            if not z.ndim:
-                z = rng.standard_normal((n, C // parts.shape[1], parts.shape[2]))
-            own = np.tensordot(parts, z, axes=(2, 2))
+            own = np.tensordot(self.parts(x[i:j], ()), z, axes=(2, 2))
             off[:, i:j] = np.moveaxis(own, 2, 0).reshape(n, j - i, C)
         off *= 1 if self.spread is None else self.spread(x)[:, None]
         return np.asarray(off / self.unit + np.sqrt(self.floor) * rng.standard_normal(off.shape))

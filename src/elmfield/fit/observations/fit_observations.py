@@ -178,17 +178,14 @@ def _fit_grid(
         own = replace(own, **{k: getattr(settings, k) for k in said})
 
     system = grid_samples.make_system(listed, sample_maps(listed, domain, own), domain)
-    observed = None
-    oriented = isinstance(settings, Oriented)
+    rows = list(zip(listed, system.maps, system.units, system.noise))
+    oriented, observed = isinstance(settings, Oriented), None
     x = grid_samples.solved(system, listed, oriented=oriented, positive=positive)
     if not (oriented or positive):
         observed = DrawnPosterior(
             _encode(system.deviations(x), own, domain, len(domain.shape)),
-            off=tuple(unit * rms(m.matmat(x) - o.values) for m, o in zip(system.maps, listed)),
-            noise=tuple(
-                0.0 if o.is_exact else unit * rms(u * s)
-                for o, u, s in zip(listed, system.units, system.noise)
-            ),
+            off=tuple(unit * rms(m.matmat(x) - o.values) for o, m, _, _ in rows),
+            noise=tuple(0.0 if o.is_exact else unit * rms(u * s) for o, _, u, s in rows),
         )
     made = _encode(x, settings if oriented else own, domain, channel_axis)
     return replace(made, observed=observed)
