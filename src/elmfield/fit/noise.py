@@ -6,7 +6,7 @@ first drawn towards those of this array's boxes (expectation-maximisation), but 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,13 +19,12 @@ from elmfield._array.backend import (
     move,
     namespace,
     requires_grad,
-    scatter_add,
     to_numpy,
 )
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.fit.gaps.levels import box_index, take_boxes
+from elmfield.fit.gaps.levels import average_boxes, box_index, take_boxes
 from elmfield.fit.smooth_noise import smooth_further
 from elmfield.local.energies import FEW_STRETCHES, Family, covariances, stretched
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
@@ -409,14 +408,15 @@ def remove_noise(
     most = float(to_numpy(xp.max(xp.var(some, axis=1))))
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
-    n = math.prod(shape)
-    total = [xp.zeros(n, dtype=kind, device=device(y)) for _ in range(2)]
-    for i, j in runs(len(index), shapes.at_once(y)):
-        Y, at = boxes(index[i:j]), move(index[i:j].reshape(-1), y)
-        X = recompute(shapes, Y)
-        total = [t + scatter_add(n, at, xp.reshape(X[..., c], (-1,))) for c, t in enumerate(total)]
-    times = move(np.bincount(index.reshape(-1), minlength=n), y, kind)
-    found, kept = (xp.reshape(t / times, shape) for t in total)
+
+    def denoised() -> Iterator[tuple[Array, Array]]:
+        for i, j in runs(len(index), shapes.at_once(y)):
+            yield move(index[i:j], y), recompute(shapes, boxes(index[i:j]))
+
+    both, _ = average_boxes(
+        shape, xp.ones(math.prod(box), dtype=kind, device=device(y)), denoised()
+    )
+    found, kept = both[..., 0], both[..., 1]
     if not is_white:
         return xp.astype(found * unit, y.dtype), np.asarray(to_numpy(detach(kept)), np.float32)
     found, kept = smooth_further(z, found, kept, periodic)

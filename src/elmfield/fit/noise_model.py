@@ -14,7 +14,7 @@ from elmfield._array.backend import cast, move, namespace, scatter_add, to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.gap_boxes import wide_axes
-from elmfield.fit.gaps.levels import SamplePlane, Spacings, box_index, take_boxes
+from elmfield.fit.gaps.levels import Spacings, box_index, take_boxes, trend_of
 from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
 from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
 from elmfield.local.bases import product_modes
@@ -70,7 +70,7 @@ def denoise_samples(
         if level is True:
             noise = noise_level(y, samples.present)
             if sum(n > 1 for n in y.shape[:-1]) == 1:
-                rest = y - cast(plane_through(y, None, periodic, spacings), y)
+                rest = y - _plane_through(y, periodic, spacings)
                 noise = line_level(rest, noise, periodic)
             warn_if_correlated(y, samples.present, to_numpy(noise))
         else:
@@ -226,7 +226,7 @@ def remove_mixed_noise(
     """
     xp, C = namespace(y), y.shape[-1]
     # Without a plane, which has no noise: it comes back exactly.
-    plane = cast(plane_through(y, None, periodic, spacings), y)
+    plane = _plane_through(y, periodic, spacings)
     rest = y - plane
     size = xp.astype(xp.max(xp.abs(rest), axis=tuple(range(rest.ndim - 1))), xp.float64)
     loud = to_numpy(noise) > LOUD_SHARE * to_numpy(size)
@@ -258,6 +258,14 @@ def _each(y: Array, noise: Array, periodic: Sequence[bool], is_white: bool) -> t
     parts, left = zip(*(remove_noise(y[..., k], noise[k], periodic, is_white) for k in each))
     found = namespace(y).stack(parts, axis=-1)
     return found, np.stack(left, axis=-1)
+
+
+def _plane_through(y: Array, periodic: Sequence[bool], spacings: Spacings) -> Array:
+    """The plane nearest to samples y, (..., C), of each channel; level along periodic axes."""
+    xp, every = namespace(y), [np.arange(n) for n in y.shape[:-1]]
+    here = xp.ones_like(y[..., 0], dtype=xp.bool)
+    plane = trend_of([(y, here, every)], y.shape[:-1], periodic, spacings, order=1.0)
+    return cast(plane.at(every), y)
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -303,17 +311,3 @@ def warn_if_correlated(y: Array, present: Array | None, high: Floats) -> None:
             NoiseWarning,
             stacklevel=5,
         )
-
-
-def plane_through(
-    y: Array, present: Array | None, periodic: Sequence[bool], spacings: Spacings = ()
-) -> Array:
-    """The plane nearest to the present samples of each channel, at all samples; float64.
-
-    Level along periodic axes, and along directions in which the present samples are too close to
-    each other to determine a slope.
-    """
-    plane = SamplePlane.over(y.shape[:-1], periodic, spacings)
-    every = [np.arange(n) for n in y.shape[:-1]]
-    here = namespace(y).ones_like(y) if present is None else present
-    return plane.nearest(plane.sums(y, here, every)).at(every)

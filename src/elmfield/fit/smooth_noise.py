@@ -5,16 +5,15 @@ weigh energies by an unbiased estimate of the error that they leave (Stein's); e
 smaller ones found as far as that estimate says that it is nearer to the signal.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import numpy as np
 
-from elmfield._array.backend import device, move, namespace, scatter_add
+from elmfield._array.backend import move, namespace
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.levels import box_index, take_boxes
+from elmfield.fit.gaps.levels import average_boxes, box_index, take_boxes
 from elmfield.local.bases import ProductModes, product_modes
 
 LARGE_BOXES = {1: (64, 128, 256), 2: (24, 64), 3: (12, 32)}
@@ -61,28 +60,29 @@ def _over_boxes(
     z: Array, x: Array, kept: Array, box: tuple[int, ...], step: int, periodic: Sequence[bool]
 ) -> tuple[Array, Array]:
     """Both estimates blended, and what is kept of the noise, after boxes of one size."""
-    xp, n, every = namespace(z), math.prod(z.shape), namespace(z).stack([z, x, kept], axis=-1)
+    xp, every = namespace(z), namespace(z).stack([z, x, kept], axis=-1)
     modes = product_modes(box, (2.0,) * len(box))
     variances, free = mode_variances(modes)
     cost = COST[sum(b > 1 for b in box)]
     along = [np.sin(np.pi * (np.arange(b) + 0.5) / b) ** 2 + 1e-3 for b in box]
     window = reduce(np.multiply.outer, along).reshape(-1)
     index = box_index(z.shape, box, step, periodic)
-    v, w = move(variances, z, z.dtype), move(window, z, z.dtype)
-    total = [xp.zeros(n, dtype=z.dtype, device=device(z)) for _ in range(3)]
-    for i, j in runs(len(index), max(1, capacity(z) // (24 * len(free)))):
-        at = move(index[i:j], z)
-        some = take_boxes(every, at)
-        Y, X, K = (some[..., c] for c in range(3))  # (G, S)
-        found, freedom = _smoothed(modes, v, move(~free, z, z.dtype), cost, Y)
-        more = xp.sum((found - X) * (found + X - 2 * Y), axis=1, keepdims=True)
-        more = more + cost * (freedom - xp.sum(K, axis=1, keepdims=True))
-        p = 1 / (1 + xp.exp(xp.clip(more / CLEAR_DIFFERENCE, -80.0, 80.0)))
-        own = X + p * (found - X), K + p * (freedom / K.shape[1] - K), 1 + 0 * K
-        at = xp.reshape(at, (-1,))
-        total = [t + scatter_add(n, at, xp.reshape(w * o, (-1,))) for t, o in zip(total, own)]
-    x, kept, weight = (xp.reshape(t, z.shape) for t in total)
-    return x / weight, kept / weight
+    v = move(variances, z, z.dtype)
+
+    def blended() -> Iterator[tuple[Array, Array]]:
+        for i, j in runs(len(index), max(1, capacity(z) // (24 * len(free)))):
+            at = move(index[i:j], z)
+            some = take_boxes(every, at)
+            Y, X, K = (some[..., c] for c in range(3))  # (G, S)
+            found, freedom = _smoothed(modes, v, move(~free, z, z.dtype), cost, Y)
+            more = xp.sum((found - X) * (found + X - 2 * Y), axis=1, keepdims=True)
+            more = more + cost * (freedom - xp.sum(K, axis=1, keepdims=True))
+            p = 1 / (1 + xp.exp(xp.clip(more / CLEAR_DIFFERENCE, -80.0, 80.0)))
+            own = X + p * (found - X), K + p * (freedom / K.shape[1] - K)
+            yield at, xp.stack(own, axis=-1)
+
+    both, _ = average_boxes(z.shape, move(window, z, z.dtype), blended())
+    return both[..., 0], both[..., 1]
 
 
 def mode_variances(modes: ProductModes) -> tuple[Floats, np.ndarray]:

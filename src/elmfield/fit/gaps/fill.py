@@ -20,7 +20,6 @@ import numpy as np
 from elmfield._array.backend import crc32, move, namespace, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.fit.gaps import gap_boxes, levels
-from elmfield.fit.gaps.gap_boxes import Boxes
 from elmfield.fit.gaps.levels import REACH, Level, SamplePlane, Spacings, WindowLine
 from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.energies import STEEPEST
@@ -176,10 +175,8 @@ class Filler:
         y, here = self.read_window(lines)
         if not bool(namespace(here).all(here)):
             along = [a.boxes(b, self.stride) for a, b in zip(lines, self.box)]
-            boxes = Boxes.of(here, self.box, levels.join_index(along, here.shape))
-            if boxes.index.shape[0]:
-                energies = self.order, self.rounds, self.rounding
-                y = gap_boxes.fill_boxes(y, here, boxes, *energies)
+            index, energies = levels.join_index(along, here.shape), (self.order, self.rounds)
+            y = gap_boxes.fill_boxes(y, here, self.box, index, *energies, self.rounding)
         return y[(*(a.inner for a in lines), ...)]
 
     # What is decided by looking at all of a level.
@@ -214,8 +211,7 @@ class Filler:
         starts = [levels.starts_of(n, b, self.stride, w) for n, b, w in every]
         mixed = np.zeros([len(s) for s in starts], bool)
         for place, _, here, index in self._boxes(starts, ~mixed):
-            have = to_numpy(here).reshape(-1)[index]
-            mixed[place] = (have.any(axis=1) & ~have.all(axis=1)).reshape(mixed[place].shape)
+            mixed[place] = gap_boxes.is_mixed(here, index).reshape(mixed[place].shape)
         listed = np.flatnonzero(mixed)
         chosen = listed[:: max(1, len(listed) // gap_boxes.CHOOSING_BOXES)]
         number = np.full(mixed.shape, -1)

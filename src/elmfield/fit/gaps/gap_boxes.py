@@ -5,9 +5,7 @@ each on the samples it really has, and averages their predictions by evidence. I
 few systems of as many unknowns as it has samples missing, or present, whichever is less.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -17,8 +15,8 @@ from elmfield._array import backend
 from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs, spread
-from elmfield._array.typing import Array, Integers
-from elmfield.fit.gaps.levels import take_boxes
+from elmfield._array.typing import Array, Bools, Integers
+from elmfield.fit.gaps.levels import average_boxes, take_boxes
 from elmfield.local import energies
 
 TRIED_MEMBERS = 4
@@ -125,25 +123,42 @@ def likeliest_order(
 
 
 def fill_boxes(
-    y: Array, present: Array, boxes: "Boxes", order: float, rounds: int, rounding: float
-) -> Array:
-    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes.
+    y: Array, present: Array, box: tuple[int, ...], index: Integers, order: float, rounds: int,
+    rounding: float,
+) -> Array:  # fmt: skip
+    """`y`, (..., C) in float64, filled where not `present` by overlapping boxes, places (G, S).
 
     In each of some rounds boxes look again at what all of them filled in together.
     """
-    xp = namespace(y)
-    Y, M = take_boxes(y, boxes.index), take_boxes(present[..., None], boxes.index)[..., 0]
+    index = index[is_mixed(present, index)]
+    if not len(index):
+        return y
+    xp, at = namespace(y), move(index, y)
+    Y, M = take_boxes(y, at), take_boxes(present[..., None], at)[..., 0]
+    along = [np.cos(np.pi * ((np.arange(b) + 0.5) / b - 0.5)) ** 2 for b in box]
+    window = move(reduce(np.multiply.outer, along).reshape(-1), y, xp.float64)
+
+    def blended(boxes: Array) -> Array:
+        found, reached = average_boxes(present.shape, window, [(at, boxes)])
+        return xp.where((present | ~reached)[..., None], y, found)
+
     only = xp.zeros((Y.shape[0], 1), dtype=xp.int64, device=device(y))
-    isotropic = gaussian_members(boxes.box, (order,), False).moved(y)
+    isotropic = gaussian_members(box, (order,), False).moved(y)
     first = solve_boxes(isotropic, Y, M, only, rounding)
-    found = boxes.blend(y, present, _blend_members(*first))
+    found = blended(_blend_members(*first))
     for _ in range(rounds):
-        members = gaussian_members(boxes.box, (order,), True).moved(y)
-        who = _likely(members, take_boxes(found, boxes.index), rounding)
+        members = gaussian_members(box, (order,), True).moved(y)
+        who = _likely(members, take_boxes(found, at), rounding)
         more = solve_boxes(members, Y, M, who, rounding)
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
-        found = boxes.blend(y, present, _blend_members(said, e))
+        found = blended(_blend_members(said, e))
     return found
+
+
+def is_mixed(present: Array, index: Integers) -> Bools:
+    """Which boxes, places (G, S) in the flattened array, have samples and gaps."""
+    have = to_numpy(present).reshape(-1)[index]
+    return np.asarray(have.any(axis=1) & ~have.all(axis=1))
 
 
 def wide_axes(shape: Sequence[int]) -> int:
@@ -198,51 +213,6 @@ def _blend_members(said: Array, e: Array) -> Array:
     p = xp.exp(e - xp.max(e, axis=1, keepdims=True))
     p = p / xp.sum(p, axis=1, keepdims=True)
     return xp.sum(said * p[:, :, None, None], axis=1)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Boxes:
-    """Overlapping boxes with something missing and something present, and their windows.
-
-    Parameters
-    ----------
-    box : tuple of int
-        Samples on each axis.
-    index : array, shape (G, S)
-        Where their samples lie in the flattened array.
-    window : array, shape (S,)
-        Weight of a box at its samples: largest in the middle.
-    """
-
-    box: tuple[int, ...]
-    index: Array
-    window: Array
-
-    @classmethod
-    def of(cls, present: Array, box: tuple[int, ...], index: Integers) -> "Boxes":
-        """Those of some boxes, (G, S) places in the flattened array, with gaps and samples."""
-        along = [np.cos(np.pi * ((np.arange(b) + 0.5) / b - 0.5)) ** 2 for b in box]
-        window = reduce(np.multiply.outer, along).reshape(-1)
-        have = to_numpy(present).reshape(-1)[index]
-        mixed = have.any(axis=1) & ~have.all(axis=1)
-        kind = namespace(present).float64
-        return cls(box=box, index=move(index[mixed], present), window=move(window, present, kind))
-
-    def blend(self, y: Array, present: Array, Y: Array) -> Array:
-        """`y` with what is not present taken from boxes Y, (G, S, C), blended by their windows."""
-        xp = namespace(y)
-        size = math.prod(present.shape)
-        at = xp.reshape(self.index, (-1,))
-        w = xp.broadcast_to(self.window, self.index.shape)
-        total = backend.scatter_add(size, at, xp.reshape(w, (-1,)))
-        reached = xp.reshape(total > 0, present.shape)
-        total = xp.where(total > 0, total, xp.ones_like(total))
-        found = [
-            backend.scatter_add(size, at, xp.reshape(w * Y[..., c], (-1,))) / total
-            for c in range(Y.shape[2])
-        ]
-        filled = xp.reshape(xp.stack(found, axis=-1), y.shape)
-        return xp.where((present | ~reached)[..., None], y, filled)
 
 
 # --- systems --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.backend import add_runs, move, namespace, scatter_add, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Spacing
 from elmfield.field.coefficients.sample_boxes import runs_of
@@ -72,6 +72,32 @@ def take_boxes(y: Array, index: Array) -> Array:
     xp = namespace(y)
     flat = xp.reshape(y, (-1, y.shape[-1]))
     return xp.reshape(xp.take(flat, xp.reshape(index, (-1,)), axis=0), (*index.shape, y.shape[-1]))
+
+
+def average_boxes(
+    shape: Sequence[int], window: Array, parts: Iterable[tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    """Averages (..., C) of boxes by their windows, (S,); and where there is a box, (...).
+
+    Parts are places (G, S), in the flattened array, of some of the boxes, and values there,
+    (G, S, C).
+    """
+    sums = list[Array]()
+    for at, values in parts:
+        xp = namespace(values)
+        w = xp.broadcast_to(window[:, None], values.shape)
+        columns = xp.reshape(
+            xp.concat([w * values, w[..., :1]], axis=-1), (-1, values.shape[-1] + 1)
+        )
+        flat = xp.reshape(at, (-1,))
+        each = range(columns.shape[1])
+        own = [scatter_add(math.prod(shape), flat, columns[:, c]) for c in each]
+        sums = [a + b for a, b in zip(sums, own)] if sums else own
+    xp, total = namespace(sums[0]), sums[-1]
+    reached = total > 0
+    total = xp.where(reached, total, xp.ones_like(total))
+    found = xp.stack([a / total for a in sums[:-1]], axis=-1)
+    return xp.reshape(found, (*shape, -1)), xp.reshape(reached, tuple(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,13 +330,7 @@ def opened(values: Array | Path) -> Array:
 
 def read_grid(values: Array | Path, at: Sequence[Integers]) -> Array:
     """An array, or what an NPY file has on a grid of positions, without keeping it mapped."""
-    stored = opened(values)
-    if stored is values:
-        return values
-    out = np.empty((*map(len, at), *stored.shape[len(at) :]), stored.dtype)
-    for slab, place in runs_of(at):
-        out[place] = stored[slab]
-    return out
+    return opened(values)[np.ix_(*at)] if isinstance(values, Path) else values
 
 
 def join_parts(
@@ -348,12 +368,8 @@ def _halved(y: Array, present: Array) -> Array:
     xp = namespace(y)
     weight = xp.astype(present, y.dtype)[..., None]
     both = xp.concat([y * weight, weight], axis=-1)
-    for k in range(present.ndim):
-        before = (slice(None),) * k
-        if both.shape[k] % 2:
-            end = xp.zeros_like(both[(*before, slice(0, 1), ...)])
-            both = xp.concat([both, end], axis=k)
-        both = both[(*before, slice(0, None, 2), ...)] + both[(*before, slice(1, None, 2), ...)]
+    for k, n in enumerate(present.shape):
+        both = add_runs(both, np.arange(0, n, 2), k)
     total, weight = both[..., :-1], both[..., -1:]
     means = total / xp.where(weight > 0, weight, xp.ones_like(weight))
     return xp.where(weight > 0, means, xp.full_like(means, xp.nan))
