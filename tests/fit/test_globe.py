@@ -273,7 +273,7 @@ def test_what_is_no_sphere():
     region = ef.sphere(field)  # a piece of it will do, and has no poles
     assert region.caps == ()
     assert np.isfinite(region.gradient([[39.4, 3.0]])).all()
-    assert region.integral() < 0.1 * 4 * np.pi * region.frame.radius**2 * 3
+    assert region.integral() < 0.1 * 4 * np.pi * region.radius**2 * 3
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from elmfield.field import Field
 from elmfield.field.adapters.labelled_arrays import coordinates_like, evaluate_at_labels
 from elmfield.field.coordinates.labels import AxisLabels
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.field.coordinates.units import multiply_units
+from elmfield.field.coordinates.units import units_per_metre
 from elmfield.field.field import Coords
 from elmfield.field.point_values import Missing, query
 from elmfield.fit.encoder import encoder
@@ -100,7 +100,7 @@ class Curvilinear(Field):
         ask = partial(self._query, quantity, outside=outside, missing=missing)
         return evaluate_at_labels(
             self.frame.model, both, quantity, ask, directions=self.names,
-            units=lambda u: u and multiply_units((u, 1), ("m", -1)),
+            units=partial(units_per_metre, quantity),
         )  # fmt: skip
 
     to_xarray = interp

@@ -78,6 +78,13 @@ def multiply_units(*factors: tuple[str, int]) -> str:
     return " ".join(left) or "1"
 
 
+def units_per_metre(quantity: str, own: str | None) -> str | None:
+    """The unit of a quantity: per metre, or per square metre; metres of a speed cancel."""
+    if own is None or quantity == "value":
+        return own
+    return multiply_units((own, 1), ("m", -2 if quantity == "laplacian" else -1))
+
+
 def _powers(unit: str) -> list[tuple[str, int]] | None:
     """Symbols of a unit and their powers; None if it is written in another way."""
     found, sign = [], 1
