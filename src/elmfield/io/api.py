@@ -20,7 +20,7 @@ from elmfield.domain.sphere import widest_gap
 from elmfield.field import Field
 from elmfield.fit import Encoder
 from elmfield.fit import encoder as encoder_of
-from elmfield.fit.face_means import FaceField
+from elmfield.fit.curvilinear import FaceField
 from elmfield.fit.mesh import fold_of
 from elmfield.io.conventions import FaceMesh, face_mesh_of
 from elmfield.io.export.output_grid import OutputGrid

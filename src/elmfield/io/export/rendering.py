@@ -27,8 +27,7 @@ from elmfield.field.coordinates.units import derivative_labels
 from elmfield.field.grid_values import MEAN_MIN_COVER, at_samples, gridded, tail_of
 from elmfield.field.point_values import QUANTITIES
 from elmfield.field.uncertainty.posterior import std_of_means
-from elmfield.fit.curvilinear import Curvilinear
-from elmfield.fit.face_means import METHOD, FaceField
+from elmfield.fit.curvilinear import METHOD, Curvilinear, FaceField
 from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import MapTarget, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
