@@ -394,7 +394,11 @@ class Encoder:
         """The Field of surveyed samples that are read slab by slab, projected when asked for."""
         settings = self._resolved or resolved(self.settings, survey, self.domain.spacings)
         self._resolved = settings
-        groups = self._coefficients(settings, survey.boxes(slabs))
+        boxes = SampleBoxes(
+            source=slabs, offset=survey.offset, scale=survey.scale, like=survey.offset[:0],
+            kind=slabs.kind,
+        )  # fmt: skip
+        groups = self._coefficients(settings, boxes)
         return Field(
             Model(
                 domain=self.domain,

@@ -440,8 +440,9 @@ def _both_sides(sphere: Sphere, at: list[Array], pole: float) -> tuple[Array, Ar
     over[lat], over[lon] = rows[np.abs(rows - pole) > 1e-9], at[lon] + 180
     grids = (field.grid(*places, missing="fill") for places in (at, over))
     here, there = (np.array(to_numpy(v), np.float64) for v in grids)
-    if sphere.components is not None:  # seen from the other side, north is south, east is west
-        np.moveaxis(there, field.model.channel_axis, -1)[..., list(sphere.components)] *= -1
+    k = field.model.channel_axis
+    if sphere.components and k is not None:  # seen from there, north is south, east is west
+        np.moveaxis(there, k, -1)[..., list(sphere.components)] *= -1
     latitudes = np.concatenate([rows, 2 * pole - over[lat]])
     order = np.argsort(latitudes)
     both = np.take(np.concatenate([here, there], axis=axis), order, axis=axis)

@@ -15,10 +15,8 @@ import numpy as np
 from elmfield._array.backend import to_numpy
 from elmfield._array.channel_stats import ChannelStats, standard_of
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.local.order import probe_step
 from elmfield.samples import EXACT, WHOLE, Grid, Slab, Source, channels_last, prepare
-from elmfield.settings import Settings
 
 Place = tuple[slice | Integers, ...]
 
@@ -159,11 +157,6 @@ class Probes:
     shape: tuple[int, ...]
     grids: tuple[Grid, ...]
 
-    @classmethod
-    def of(cls, settings: Settings, shape: Sequence[int]) -> "Probes":
-        """Return the probes of some settings."""
-        return cls(shape=tuple(shape), grids=settings.probe_grids(shape))
-
     @cached_property
     def compact(self) -> list[list[Integers]]:
         """The different positions of each grid on each axis, ascending."""
@@ -271,13 +264,6 @@ class Survey:
     def every(self, step: int) -> Array:
         """The evenly spaced samples, one of `step`."""
         return self.standardise(self.looked[-1])
-
-    def boxes(self, slabs: Slabs) -> SampleBoxes:
-        """The samples of a source in which none is missing, by the boxes of regions."""
-        like = self.offset[:0]
-        return SampleBoxes(
-            source=slabs, offset=self.offset, scale=self.scale, like=like, kind=slabs.kind
-        )
 
     def put(self, slab: Slab, y: Array) -> None:
         """Replace the probes in a slab by those of y, (..., C), in which gaps are filled."""

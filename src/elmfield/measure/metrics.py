@@ -11,12 +11,11 @@ import numpy as np
 
 from elmfield._array.backend import is_array, to_numpy
 from elmfield._array.checks import array, axis_of, positive
-from elmfield._array.typing import Array
+from elmfield._array.typing import Array, Bools
 
 
-def _pair(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Both in float64 and of one shape; which samples count, None for all of them."""
-    masks = [np.ma.getmask(x) for x in (truth, estimate)]
+def _pair(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray, Bools]:
+    """Both in float64 and of one shape; which samples count."""
     pair = (("truth", truth), ("estimate", estimate))
     a, b = (array(name, to_numpy(x) if is_array(x) else x) for name, x in pair)
     if not {a.dtype.kind, b.dtype.kind} <= set("biufc"):
@@ -31,20 +30,16 @@ def _pair(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray, np.nda
         raise ValueError("`truth` must be finite; got infinities.")
     wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
     a, b = a.astype(wide), b.astype(wide)
-    missing = np.isnan(a)
-    for mask in masks:
-        missing |= mask
-    if not missing.any():
-        return a, b, None
-    if missing.all():
+    have = ~(np.isnan(a) | np.ma.getmask(truth) | np.ma.getmask(estimate))
+    if not have.any():
         raise ValueError("`truth` must hold at least one sample; all are NaN or masked.")
-    return a, b, ~missing
+    return a, b, have
 
 
 def _counted(truth: Array, estimate: Array) -> tuple[np.ndarray, np.ndarray]:
     """The samples of both that count."""
     a, b, have = _pair(truth, estimate)
-    return (a, b) if have is None else (a[have], b[have])
+    return a[have], b[have]
 
 
 def peak_to_peak(values: np.ndarray) -> float:
@@ -96,7 +91,7 @@ def paper_psnr(truth: Array, estimate: Array, *, channel_axis: int | None = None
     a, b, have = _pair(truth, estimate)
     if a.dtype.kind == "c":
         raise TypeError("the paper's PSNR is for real samples; got complex ones. Use `psnr`.")
-    every = [a, b, np.ones(a.shape, bool) if have is None else have]
+    every = (a, b, have)
     k = None if channel_axis is None else axis_of("channel_axis", channel_axis, a.shape)
     scores = []
     for t, e, own in zip(*(x[None] if k is None else np.moveaxis(x, k, 0) for x in every)):

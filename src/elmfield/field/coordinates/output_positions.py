@@ -166,9 +166,8 @@ def _of_slab(model: "Model", slab: tuple[slice, ...]) -> Array:
         gone = model.gaps[slab]
         return gone[..., None] if model.gaps.ndim == len(slab) else gone
     boxes = model.blended.source_samples
-    gone = None if boxes is None else boxes.gaps(slab)
-    assert gone is not None
-    gone = np.asarray(gone, bool)
+    assert boxes is not None
+    gone = np.asarray(boxes.gaps(slab), bool)
     return gone[..., : gone.shape[-1] // 2] if model.is_complex and gone.shape[-1] > 1 else gone
 
 

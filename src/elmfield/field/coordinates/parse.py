@@ -139,16 +139,10 @@ class Coordinates:
 
         From one array of coordinates per axis, or from one mapping by dim.
         """
-        given, domain, found, beyond = coords, self.domain, [], []
-        if len(coords) == 1 and checks.is_mapping(coords[0]):
-            given = tuple(self.named(coords[0]))
-        if len(given) != len(domain.axes):
-            raise ValueError(
-                f"`grid` takes one array of coordinates per axis, {len(domain.axes)}; got "
-                f"{len(given)}."
-            )
-        for k, line in enumerate(given):
-            c, one = np.atleast_1d(self.numbers(k, line)), slice(k, k + 1)
+        domain, found, beyond = self.domain, [], []
+        given = self._by_axis(coords, "`grid` takes one array of coordinates")
+        for k, (line, own) in enumerate(zip(given, own_coords(domain))):
+            c, one = own if line is None else np.atleast_1d(self.numbers(k, line)), slice(k, k + 1)
             if c.ndim != 1:
                 raise ValueError(
                     f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an "
@@ -311,13 +305,18 @@ class Coordinates:
 
         From one array per axis, None for some, or from one mapping by dim.
         """
-        given, d = list(edges), len(self.domain.axes)
-        if len(given) == 1 and checks.is_mapping(given[0]):
-            check_names("coords", given[0], self.domain.dims)
-            given = [given[0].get(name) for name in self.domain.dims]
-        if len(given) != d:
-            raise ValueError(f"`means` takes one array of edges per axis, {d}; got {len(given)}.")
+        given = self._by_axis(edges, "`means` takes one array of edges")
         return [None if e is None else self.edges(k, e) for k, e in enumerate(given)]
+
+    def _by_axis(self, given: Sequence[Array], told: str) -> Sequence[Array | None]:
+        """What is given one by one, or in one mapping by dim: then None where an axis has none."""
+        dims = self.domain.dims
+        if len(given) == 1 and checks.is_mapping(given[0]):
+            check_names("coords", given[0], dims)
+            return [given[0].get(name) for name in dims]
+        if len(given) != len(dims):
+            raise ValueError(f"{told} per axis, {len(dims)}; got {len(given)}.")
+        return given
 
     def edges(self, k: int, given: Array) -> Floats:
         """Edges on axis k, in its unit, as index coordinates; on a periodic axis in any turn."""
@@ -376,13 +375,6 @@ class Coordinates:
                 c = np.where((c < low) & (c + n <= high + 1e-9 * n), c + n, c)
             found.append(np.asarray(np.clip(c, low, high)))
         return found
-
-    def named(self, coords: Mapping[str, Array]) -> list[Floats]:
-        """Coordinates of each axis, by name or else at its samples."""
-        dims, own = self.domain.dims, own_coords(self.domain)
-        check_names("coords", coords, dims)
-        given = {n: np.atleast_1d(self.numbers(dims.index(n), c)) for n, c in coords.items()}
-        return [given.get(name, at) for name, at in zip(dims, own)]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

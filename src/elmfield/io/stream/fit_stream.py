@@ -235,7 +235,7 @@ class Stream:
     def survey(self, work: Work) -> tuple["Stream", Survey]:
         """Look at all samples; return the stream, of a copy if one was made, and a survey."""
         shape, settings = self.slabs.shape, self.encode.settings
-        probes = Probes.of(settings, shape)
+        probes = Probes(shape=shape, grids=settings.probe_grids(shape))
         itemsize = np.dtype(self.slabs.kind).itemsize
         blocks = self.blocks(Tiling.by_bytes((0,) * len(shape), shape, itemsize))
         spool = self._spool(work, blocks)
