@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.fit.noise import family_shapes, learn_shapes, remove_noise
-from elmfield.fit.noise_model import noise_level
+from elmfield.fit.noise import family_shapes, learn_shapes
+from elmfield.fit.noise_model import noise_level, remove_noise
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
 from oracles import beliefs as oracle
 from support import close, host

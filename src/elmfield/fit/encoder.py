@@ -24,8 +24,7 @@ from elmfield.field.coordinates.output_positions import WAYS, gaps_of
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_missing
-from elmfield.fit.noise import removed_energy
-from elmfield.fit.noise_model import denoise_samples
+from elmfield.fit.noise_model import denoise_samples, removed_energy
 from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes

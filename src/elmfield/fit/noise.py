@@ -1,35 +1,30 @@
-"""Denoising by boxes that weigh models of the signal by their evidence.
+"""Denoising by boxes: small ones that weigh models of the signal, large ones where it is smooth.
 
-Every box tries the members of a family of covariances, each at several amplitudes against the
+Every small box tries the members of a family of covariances, each at several amplitudes against the
 noise, and averages their estimates by evidence; overlapping boxes are averaged too. Covariances are
 first drawn towards those of this array's boxes (expectation-maximisation), but never far.
+
+Small boxes cannot average over what is smooth for fifty samples. Larger ones, of several sizes,
+weigh energies by an unbiased estimate of the error that they leave (Stein's); each replaces what
+smaller ones found as far as that estimate says that it is nearer to the signal.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
 from elmfield._array.autograd import recompute
-from elmfield._array.backend import (
-    contiguous,
-    detach,
-    device,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array.backend import contiguous, device, move, namespace, requires_grad, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs
-from elmfield._array.typing import Array, Floats, Integers
+from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.levels import average_boxes, box_index, take_boxes
-from elmfield.fit.smooth_noise import smooth_further
+from elmfield.local.bases import ProductModes, product_modes
 from elmfield.local.energies import FEW_STRETCHES, Family, covariances, stretched
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
-from elmfield.partition import Partition, gather_boxes
-from elmfield.samples import Samples
 
 BOX = {1: 32, 2: 10, 3: 5}
 """Samples of a box per axis, by number of axes."""
@@ -56,54 +51,30 @@ LEAST_SHARE = 0.05
 LEARNING_BOXES = 8192
 """Boxes that shapes are learned from, at most."""
 
-SINGLE_PRECISION_RATIO = 2e3
-"""Signals below this many times the noise are denoised in single precision: it leaves a thousandth
-of the noise, in half the time."""
-
-LEFT_GROUPS = 24
-"""Groups of samples, by how much noise is left in them, by which that is compared with Stein's
-estimate."""
-
-LEFT_TRUST, LEFT_SPREAD = 0.1, 0.22
-"""Deviation, in parts of itself, of what boxes say is left: in all samples, and from one group to
-another."""
-
-LEFT_COMMON = 0.2
-"""What the mean of all deviations counts for in that of a sample."""
-
-LEFT_OVERLAP = 0.3
-"""By what part errors of boxes that overlap are below those of each where hardly anything of the
-noise is left; where most is they are the same. The mean of a flat box, over all boxes with a
-sample, would have 1 - (2/3)² less in the plane. With LEFT_COMMON chosen on 16 of scikit-image's
-pictures with noise of 5, 10 and 25: 46 of 48 hold 85 to 95 % in their 90 % intervals (41)."""
-
 AUTOGRAD_NUMBERS = 1 << 24
 """Numbers that members may find in boxes at once where they are differentiated, 128 MiB: smaller
 arrays would come from memory that the system's allocator does not give back."""
 
 
-def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:
-    """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
-    xp, off = namespace(after.raw), np.zeros(partition.n_regions)
-    change = (after.values - before.values) * after.scale
-    squares = xp.sum(xp.astype(change, xp.float64) ** 2, axis=-1, keepdims=True)
-    for box, regions in partition:
-        step = max(1, capacity(squares) // (4 * math.prod(box)))
-        for i, j in runs(len(regions), step):
-            some = gather_boxes(squares, partition, regions[i:j], box)
-            off[regions[i:j]] = to_numpy(xp.sum(some, axis=(1, 2)))
-    return off
+LARGE_BOXES = {1: (64, 128, 256), 2: (24, 64), 3: (12, 32)}
+"""Samples of large boxes per axis, by number of axes; half a box from one to the next."""
 
+SMOOTH_ORDERS = (1.5, 2.0, 3.0, 4.5)
+"""Orders along a line of the energies that are weighed."""
 
-def clip_samples(before: Samples, samples: Samples) -> Samples:
-    """Samples within the limits of those before, channel by channel."""
-    raw, have = before.raw, before.present
-    xp = namespace(raw)
-    axes = tuple(range(raw.ndim - 1))
-    low = raw if have is None else xp.where(have, raw, xp.full_like(raw, xp.inf))
-    high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
-    within = xp.minimum(xp.maximum(samples.raw, xp.min(low, axis=axes)), xp.max(high, axis=axes))
-    return replace(samples, raw=within)
+STRETCH = 9.0
+"""How many times dearer an axis may be than the others."""
+
+AMPLITUDES = (-3, 14)
+"""Variances of the signal that are tried, in units of the noise's, as powers of 4."""
+
+COST = {1: 2.8, 2: 2.0, 3: 2.0}
+"""What a number kept of the samples counts, in variances of the noise, by number of axes: 2 in
+Stein's estimate. On a line, where boxes have few samples, that follows the noise, and slopes are
+a fifth worse; in the plane more than 2 loses 0.1 dB on weather."""
+
+CLEAR_DIFFERENCE = 4.0
+"""By how much, in variances of the noise, an error must be below another to be preferred."""
 
 
 # --- members and amplitudes -----------------------------------------------------------------------
@@ -349,76 +320,121 @@ def learn_shapes(start: Shapes, Y: Array) -> Shapes:
     return shapes
 
 
-# --- an array -------------------------------------------------------------------------------------
+def by_boxes(z: Array, periodic: Sequence[bool], is_white: bool) -> tuple[Array, Array]:
+    """Samples z of one channel without most of their noise of 1; what is kept of a sample's own.
 
-
-def left_shares(z: Floats, x: Floats, kept: Floats) -> Floats:
-    """Variance of the errors of estimates x of samples z, whose noise is 1.
-
-    `kept` is what boxes say is left, their posterior variance. Stein's estimate of the same,
-    ``(x - z)² - 1 + 2 kept``, is far too noisy for single samples, but not for groups of those of
-    which as much is kept: there it is ``b + f kept``, less where boxes that overlap err less than
-    each of them. b is a signal as faint and white as noise that was taken for noise.
+    Large boxes look only at noise that is white.
     """
-    k = np.maximum(np.asarray(kept, np.float64).ravel(), 0)
-    stein = (np.asarray(x, np.float64) - z).ravel() ** 2 - 1 + 2 * k
-    k *= 1 - LEFT_OVERLAP * (1 - k)
-    groups = np.array_split(np.argsort(k), LEFT_GROUPS)
-    own, found, n = np.asarray([(k[g].mean(), stein[g].mean(), len(g)) for g in groups if len(g)]).T
-    root = (2 / n + (LEFT_SPREAD * own) ** 2) ** -0.5
-    rows = np.stack([root, root * own], axis=1), np.asarray([[0, 1 / LEFT_TRUST]])
-    ends = root * found, [1 / LEFT_TRUST]
-    b, f = np.linalg.lstsq(np.concatenate(rows), np.concatenate(ends))[0]
-    a = np.sqrt(max(f, 0) * k)
-    a = (a + LEFT_COMMON * a.mean()) / (1 + LEFT_COMMON)
-    return np.asarray((max(b, 0) + a**2).reshape(z.shape), np.float32)
-
-
-def remove_noise(
-    y: Array, noise: Array, periodic: Sequence[bool], is_white: bool = True
-) -> tuple[Array, Floats]:
-    """Samples of one channel without most of their noise, whose standard deviation is a number.
-
-    And the part of its variance that is left in each of them, on the host. Large boxes, and what is
-    left, are weighed by an estimate of their error that holds for white noise only; without, it is
-    what the boxes' posteriors say.
-    """
-    xp, shape = namespace(y), tuple(y.shape)
-    wide = [k for k, n in enumerate(shape) if n > 1]
-    d = len(wide)
-    if d > 3:  # in space, one after the other
-        k = wide[0]
-        parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
-        found, lefts = zip(*(remove_noise(part, noise, periodic, is_white) for part in parts))
-        return xp.concat(found, axis=k), np.concatenate(lefts, axis=k)
-    size = xp.astype(xp.max(xp.abs(y)), xp.float64)
-    unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
-    if d == 0 or not bool(unit > 0):  # one sample, or nothing but zeros
-        return y, np.ones(shape, np.float32)
-    is_single = not requires_grad(y) and bool(size / SINGLE_PRECISION_RATIO < unit)
-    kind = xp.float32 if is_single else xp.float64
-    z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
+    shape, xp = tuple(z.shape), namespace(z)
+    d = sum(n > 1 for n in shape)
     box = tuple(min(BOX[d], n) for n in shape)
     index = box_index(shape, box, STRIDE[d], periodic)
 
-    def boxes(index: Integers) -> Array:
-        return take_boxes(z[..., None], move(index, y))[..., 0]
+    def boxes(at: Array) -> Array:
+        return take_boxes(z[..., None], at)[..., 0]
 
-    some = boxes(index[:: max(1, len(index) // LEARNING_BOXES)])
+    some = boxes(move(index[:: max(1, len(index) // LEARNING_BOXES)], z))
     most = float(to_numpy(xp.max(xp.var(some, axis=1))))
     top = max(STRONGEST, math.ceil(math.log(max(most, 1.0), 4)))  # no box goes beyond 4^top
     shapes = learn_shapes(family_shapes(box, top), some)
 
-    def denoised() -> Iterator[tuple[Array, Array]]:
-        for i, j in runs(len(index), shapes.at_once(y)):
-            yield move(index[i:j], y), recompute(shapes, boxes(index[i:j]))
+    def estimates() -> Iterator[tuple[Array, Array]]:
+        for i, j in runs(len(index), shapes.at_once(z)):
+            at = move(index[i:j], z)
+            yield at, recompute(shapes, boxes(at))
 
-    both, _ = average_boxes(
-        shape, xp.ones(math.prod(box), dtype=kind, device=device(y)), denoised()
-    )
+    window = xp.ones(math.prod(box), dtype=z.dtype, device=device(z))
+    both, _ = average_boxes(shape, window, estimates())
     found, kept = both[..., 0], both[..., 1]
-    if not is_white:
-        return xp.astype(found * unit, y.dtype), np.asarray(to_numpy(detach(kept)), np.float32)
-    found, kept = smooth_further(z, found, kept, periodic)
-    left = left_shares(*(to_numpy(detach(part)) for part in (z, found, kept)))
-    return xp.astype(found * unit, y.dtype), left
+    return smooth_further(z, found, kept, periodic) if is_white else (found, kept)
+
+
+# --- large boxes ----------------------------------------------------------------------------------
+
+
+def smooth_further(
+    z: Array, x: Array, kept: Array, periodic: Sequence[bool]
+) -> tuple[Array, Array]:
+    """Estimates x of samples z with noise of 1, improved where large boxes know more.
+
+    `kept` is how much of a sample's own noise is left in its estimate, between 0 and 1; it is given
+    back for the new ones.
+    """
+    xp, shape = namespace(z), tuple(x.shape)
+    z, x, kept = (xp.astype(part, xp.float64) for part in (z, x, kept))  # small differences decide
+    steps = dict[tuple[int, ...], int]()
+    for size in LARGE_BOXES[sum(n > 1 for n in shape)]:
+        steps.setdefault(tuple(min(size, n) for n in shape), size // 2)
+    for box, step in steps.items():
+        x, kept = _over_boxes(z, x, kept, box, step, periodic)
+    return x, kept
+
+
+def _over_boxes(
+    z: Array, x: Array, kept: Array, box: tuple[int, ...], step: int, periodic: Sequence[bool]
+) -> tuple[Array, Array]:
+    """Both estimates blended, and what is kept of the noise, after boxes of one size."""
+    xp, every = namespace(z), namespace(z).stack([z, x, kept], axis=-1)
+    modes = product_modes(box, (2.0,) * len(box))
+    variances, free = mode_variances(modes)
+    cost = COST[sum(b > 1 for b in box)]
+    along = [np.sin(np.pi * (np.arange(b) + 0.5) / b) ** 2 + 1e-3 for b in box]
+    window = reduce(np.multiply.outer, along).reshape(-1)
+    index = box_index(z.shape, box, step, periodic)
+    v = move(variances, z, z.dtype)
+
+    def blended() -> Iterator[tuple[Array, Array]]:
+        for i, j in runs(len(index), max(1, capacity(z) // (24 * len(free)))):
+            at = move(index[i:j], z)
+            some = take_boxes(every, at)
+            Y, X, K = (some[..., c] for c in range(3))  # (G, S)
+            found, freedom = _smoothed(modes, v, move(~free, z, z.dtype), cost, Y)
+            more = xp.sum((found - X) * (found + X - 2 * Y), axis=1, keepdims=True)
+            more = more + cost * (freedom - xp.sum(K, axis=1, keepdims=True))
+            p = 1 / (1 + xp.exp(xp.clip(more / CLEAR_DIFFERENCE, -80.0, 80.0)))
+            own = X + p * (found - X), K + p * (freedom / K.shape[1] - K)
+            yield at, xp.stack(own, axis=-1)
+
+    both, _ = average_boxes(z.shape, move(window, z, z.dtype), blended())
+    return both[..., 0], both[..., 1]
+
+
+def mode_variances(modes: ProductModes) -> tuple[Floats, np.ndarray]:
+    """Variances of the modes of a box in units of the noise, (K, r), and which have no price.
+
+    Mode j of an axis of n samples has about the frequency ``ω = π (j - 1/2) / n``, as those of
+    smoothing splines do; a product has the sum of their squares.
+    """
+    found = []
+    lines = [(np.arange(a.width), a) for a in modes.axes]
+    every = [(j - 0.5) ** 2 * (j >= a.n_free) / a.width**2 for j, a in lines]
+    wide = [k for k, a in enumerate(modes.axes) if a.width > 1]
+    dearer = [np.ones(len(every))]
+    if len(wide) > 1:
+        dearer += [np.where(np.arange(len(every)) == k, STRETCH, 1) for k in wide]
+    for scale in dearer:
+        omega2 = reduce(np.add.outer, [t * own for t, own in zip(scale, every)]).reshape(-1)
+        free = omega2 == 0
+        for s in SMOOTH_ORDERS:
+            shape = np.where(free, 0, np.where(free, 1, omega2) ** -(s + (len(wide) - 1) / 2))
+            shape /= shape.mean() or 1.0
+            found += [shape * 4.0**a for a in range(AMPLITUDES[0], AMPLITUDES[1] + 1)]
+    return np.stack(found), free
+
+
+def _smoothed(
+    modes: ProductModes, v: Array, priced: Array, cost: float, Y: Array
+) -> tuple[Array, Array]:
+    """Boxes Y, (G, S), of noise 1 without most of it, and how many numbers are kept, (G, 1).
+
+    Variances v, (K, r), are weighed by the error they leave, as Stein estimates it.
+    """
+    xp, off = namespace(Y), 1 / (1 + v)
+    c = modes.project(Y[..., None])
+    # Squares of what is taken off, and the cost of what is kept, but for a constant.
+    errors = c[..., 0] ** 2 @ xp.matrix_transpose(off * off) - cost * xp.sum(off, axis=1)
+    e = -0.5 * errors
+    p = xp.exp(e - xp.max(e, axis=1, keepdims=True))
+    p = p / xp.sum(p, axis=1, keepdims=True)
+    gain = 1 - priced * (p @ off)
+    return modes.values(c * gain[..., None])[..., 0], xp.sum(gain, axis=1, keepdims=True)

@@ -1,24 +1,55 @@
 """Noise as it comes: of unknown level, of several channels, different from place to place, counts.
 
-Each becomes noise that is white, of one level and alike in all channels, which `noise` takes out.
+Each becomes noise that is white, of one level and alike in all channels, which boxes take out.
 """
 
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
-from elmfield._array.backend import cast, move, namespace, scatter_add, to_numpy
+from elmfield._array.backend import (
+    cast,
+    detach,
+    move,
+    namespace,
+    requires_grad,
+    scatter_add,
+    to_numpy,
+)
+from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.gap_boxes import wide_axes
 from elmfield.fit.gaps.levels import Spacings, box_index, take_boxes, trend_of
-from elmfield.fit.noise import BOX, LEARNING_BOXES, clip_samples, remove_noise
-from elmfield.fit.smooth_noise import LARGE_BOXES, mode_variances
+from elmfield.fit.noise import BOX, LARGE_BOXES, LEARNING_BOXES, by_boxes, mode_variances
 from elmfield.local.bases import product_modes
+from elmfield.partition import Partition, gather_boxes
 from elmfield.samples import Samples
+
+SINGLE_PRECISION_RATIO = 2e3
+"""Signals below this many times the noise are denoised in single precision: it leaves a thousandth
+of the noise, in half the time."""
+
+LEFT_GROUPS = 24
+"""Groups of samples, by how much noise is left in them, by which that is compared with Stein's
+estimate."""
+
+LEFT_TRUST, LEFT_SPREAD = 0.1, 0.22
+"""Deviation, in parts of itself, of what boxes say is left: in all samples, and from one group to
+another."""
+
+LEFT_COMMON = 0.2
+"""What the mean of all deviations counts for in that of a sample."""
+
+LEFT_OVERLAP = 0.3
+"""By what part errors of boxes that overlap are below those of each where hardly anything of the
+noise is left; where most is they are the same. The mean of a flat box, over all boxes with a
+sample, would have 1 - (2/3)² less in the plane. With LEFT_COMMON chosen on 16 of scikit-image's
+pictures with noise of 5, 10 and 25: 46 of 48 hold 85 to 95 % in their 90 % intervals (41)."""
 
 LOUD_SHARE = 1e-6
 """Channels with less noise than this part of their largest sample stay by themselves."""
@@ -96,6 +127,17 @@ def denoise_samples(
     return samples, found, left
 
 
+def clip_samples(before: Samples, samples: Samples) -> Samples:
+    """Samples within the limits of those before, channel by channel."""
+    raw, have = before.raw, before.present
+    xp = namespace(raw)
+    axes = tuple(range(raw.ndim - 1))
+    low = raw if have is None else xp.where(have, raw, xp.full_like(raw, xp.inf))
+    high = raw if have is None else xp.where(have, raw, xp.full_like(raw, -xp.inf))
+    within = xp.minimum(xp.maximum(samples.raw, xp.min(low, axis=axes)), xp.max(high, axis=axes))
+    return replace(samples, raw=within)
+
+
 def _levels(level: object, samples: Samples) -> Floats:
     """Standard deviations that a caller gives: of channels, (C,), or of samples, (..., C)."""
     given = np.asarray(level, np.float64)
@@ -115,6 +157,19 @@ def _levels(level: object, samples: Samples) -> Floats:
     if given.shape[-1] != C:  # complex numbers have two parts
         given = np.tile(given, C // given.shape[-1])
     return np.broadcast_to(given, shape)
+
+
+def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:
+    """Sum of squares, (N,), by which the samples of each region's box changed, in their units."""
+    xp, off = namespace(after.raw), np.zeros(partition.n_regions)
+    change = (after.values - before.values) * after.scale
+    squares = xp.sum(xp.astype(change, xp.float64) ** 2, axis=-1, keepdims=True)
+    for box, regions in partition:
+        step = max(1, capacity(squares) // (4 * math.prod(box)))
+        for i, j in runs(len(regions), step):
+            some = gather_boxes(squares, partition, regions[i:j], box)
+            off[regions[i:j]] = to_numpy(xp.sum(some, axis=(1, 2)))
+    return off
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -202,6 +257,62 @@ def line_level(y: Array, level: Array, periodic: Sequence[bool]) -> Array:
     factor = xp.mean(var, axis=0) ** 0.5
     near = (factor > 1 / LEVELS_AGREE) & (factor < LEVELS_AGREE)
     return level * xp.where(near, factor, xp.ones_like(factor))
+
+
+# --- one channel ----------------------------------------------------------------------------------
+
+
+def left_shares(z: Floats, x: Floats, kept: Floats) -> Floats:
+    """Variance of the errors of estimates x of samples z, whose noise is 1.
+
+    `kept` is what boxes say is left, their posterior variance. Stein's estimate of the same,
+    ``(x - z)² - 1 + 2 kept``, is far too noisy for single samples, but not for groups of those of
+    which as much is kept: there it is ``b + f kept``, less where boxes that overlap err less than
+    each of them. b is a signal as faint and white as noise that was taken for noise.
+    """
+    k = np.maximum(np.asarray(kept, np.float64).ravel(), 0)
+    stein = (np.asarray(x, np.float64) - z).ravel() ** 2 - 1 + 2 * k
+    k *= 1 - LEFT_OVERLAP * (1 - k)
+    groups = np.array_split(np.argsort(k), LEFT_GROUPS)
+    own, found, n = np.asarray([(k[g].mean(), stein[g].mean(), len(g)) for g in groups if len(g)]).T
+    root = (2 / n + (LEFT_SPREAD * own) ** 2) ** -0.5
+    rows = np.stack([root, root * own], axis=1), np.asarray([[0, 1 / LEFT_TRUST]])
+    ends = root * found, [1 / LEFT_TRUST]
+    b, f = np.linalg.lstsq(np.concatenate(rows), np.concatenate(ends))[0]
+    a = np.sqrt(max(f, 0) * k)
+    a = (a + LEFT_COMMON * a.mean()) / (1 + LEFT_COMMON)
+    return np.asarray((max(b, 0) + a**2).reshape(z.shape), np.float32)
+
+
+def remove_noise(
+    y: Array, noise: Array, periodic: Sequence[bool], is_white: bool = True
+) -> tuple[Array, Floats]:
+    """Samples of one channel without most of their noise, whose standard deviation is a number.
+
+    And the part of its variance that is left in each of them, on the host. Large boxes, and what is
+    left, are weighed by an estimate of their error that holds for white noise only; without, it is
+    what the boxes' posteriors say.
+    """
+    xp, shape = namespace(y), tuple(y.shape)
+    wide = [k for k, n in enumerate(shape) if n > 1]
+    d = len(wide)
+    if d > 3:  # in space, one after the other
+        k = wide[0]
+        parts = [xp.take(y, move(np.asarray([i]), y), axis=k) for i in range(shape[k])]
+        found, lefts = zip(*(remove_noise(part, noise, periodic, is_white) for part in parts))
+        return xp.concat(found, axis=k), np.concatenate(lefts, axis=k)
+    size = xp.astype(xp.max(xp.abs(y)), xp.float64)
+    unit = xp.maximum(move(noise, y, xp.float64), 1e-12 * size)
+    if d == 0 or not bool(unit > 0):  # one sample, or nothing but zeros
+        return y, np.ones(shape, np.float32)
+    is_single = not requires_grad(y) and bool(size / SINGLE_PRECISION_RATIO < unit)
+    kind = xp.float32 if is_single else xp.float64
+    z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
+    found, kept = by_boxes(z, periodic, is_white)
+    if not is_white:
+        return xp.astype(found * unit, y.dtype), np.asarray(to_numpy(detach(kept)), np.float32)
+    left = left_shares(*(to_numpy(detach(part)) for part in (z, found, kept)))
+    return xp.astype(found * unit, y.dtype), left
 
 
 # --- channels -------------------------------------------------------------------------------------
