@@ -23,5 +23,5 @@ def test_a_batch_gives_the_fields_of_its_frames(xp, settings, rng):
 
 def test_a_batch_of_another_shape_is_refused(rng):
     encode = ef.encoder((20, 24))
-    with pytest.raises(ValueError, match=r"a batch must have shape \(n, 20, 24\)"):
+    with pytest.raises(ValueError, match=r"`frames` must have shape \(n, 20, 24\)"):
         encode.batch(rng.random((3, 24, 20)))

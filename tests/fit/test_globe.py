@@ -265,7 +265,7 @@ def test_components_by_name(grid):
 def test_what_is_no_sphere():
     with pytest.raises(ValueError, match="needs one axis of latitudes and one of longitudes; got"):
         ef.sphere(ef.fit(np.eye(20)))
-    with pytest.raises(TypeError, match="`field` must be a Field; got a ndarray"):
+    with pytest.raises(TypeError, match="`field` must be a Field; got array"):
         ef.sphere(np.eye(20))
     field = ef.fit(temperature(np.arange(0, 40.0), np.arange(0, 50.0)))
     with pytest.raises(ValueError, match="`radius` must be a positive number"):

@@ -362,7 +362,7 @@ def test_arrays_on_another_grid_are_refused_with_both_grids(change, wanted):
 
 
 def test_an_encoder_takes_shapes_not_arrays():
-    with pytest.raises(ValueError, match=r"got an array of shape \(3, 4\). Pass array.shape"):
+    with pytest.raises(ValueError, match=r"one per axis; got .* Pass array.shape"):
         ef.encoder(np.zeros((3, 4)))
     with pytest.raises(ValueError, match="one per axis; got 'x'"):
         ef.encoder("x")

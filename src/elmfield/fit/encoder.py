@@ -10,7 +10,7 @@ from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import device as device_of
 from elmfield._array.backend import is_array, is_labelled, namespace, requires_grad, to_numpy
 from elmfield._array.channel_stats import range_of
-from elmfield._array.checks import axis_of, choice, entries, sizes_of
+from elmfield._array.checks import axis_of, choice, entries, sizes_of, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.running import with_less_memory
 from elmfield._array.typing import Array, Floats, Integers, Progress
@@ -55,10 +55,7 @@ def encoder(
 ) -> "Encoder":
     """An Encoder for arrays of one shape; see :func:`elmfield.encoder`."""
     if np.ndim(shape) > 1:
-        raise ValueError(
-            "`shape` must be whole numbers, one per axis; got an array of shape "
-            f"{np.shape(shape)}. Pass array.shape."
-        )
+        raise wrong("shape", "be whole numbers, one per axis", shape, hint="Pass array.shape.")
     shape = sizes_of("shape", shape, least=0)
     if channel_axis is not None:
         channel_axis = axis_of("channel_axis", channel_axis, shape)
@@ -72,20 +69,15 @@ def encoder(
     if settings is None:
         settings = Smooth()
     elif not isinstance(settings, Settings):
-        raise TypeError(
-            f"`settings` must come from smooth(...), oriented(...) or paper(...); got {settings!r}."
-        )
+        must = "come from smooth(...), oriented(...) or paper(...)"
+        raise wrong("settings", must, settings, TypeError)
     if partition is not None:
         if not isinstance(partition, Partition):
-            raise TypeError(
-                "`partition` must come from beam(...), or be a Partition; got "
-                f"{type(partition).__name__}."
-            )
+            must = "come from beam(...), or be a Partition"
+            raise wrong("partition", must, partition, TypeError)
         if partition.shape != spatial or partition.periodic != domain.periodic:
-            raise ValueError(
-                f"`partition` must be made for this array, shape {spatial} and periodic axes "
-                f"{domain.periodic}; got one for {partition.shape} and {partition.periodic}."
-            )
+            must = f"be made for this array, shape {spatial} and periodic axes {domain.periodic}"
+            raise wrong("partition", must, (partition.shape, partition.periodic))
         partition = without_rings(settings.adopt(partition))
     return Encoder(
         shape=shape,
@@ -341,10 +333,8 @@ class Encoder:
                 found = [found[i : i + n] for i in range(0, len(found), n)]
             return found
         if tuple(frames.shape[1:]) != self.shape or frames.shape[0] == 0:
-            raise ValueError(
-                f"a batch must have shape (n, {', '.join(map(str, self.shape))}), n at least 1; "
-                f"got {tuple(frames.shape)}."
-            )
+            own = ", ".join(map(str, self.shape))
+            raise wrong("frames", f"have shape (n, {own}), n at least 1", tuple(frames.shape))
         is_complex = xp.isdtype(frames.dtype, "complex floating")
         if not self.settings.is_linear or mask is not None or is_complex:
             T, masks = frames.shape[0], entries(mask) or ()
@@ -353,8 +343,7 @@ class Encoder:
             elif is_array(mask) and mask.ndim > 0:
                 masks = tuple(mask[t, ...] for t in range(mask.shape[0]))
             if len(masks) != T:
-                got = len(masks)
-                raise ValueError(f"`mask` must have one part for each of {T} arrays; got {got}.")
+                raise wrong("mask", f"have one part for each of {T} arrays", len(masks))
             return [self(frames[t, ...], mask=masks[t], progress=progress) for t in range(T)]
         last = frames[..., None] if k is None else xp.moveaxis(frames, k + 1, -1)
         T, C = last.shape[0], last.shape[-1]

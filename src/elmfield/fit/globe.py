@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.backend import to_numpy
-from elmfield._array.checks import by_name, choice, entries, is_integer, positive
+from elmfield._array.checks import by_name, choice, entries, is_integer, positive, wrong
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import EARTH, cosine, great_circle
 from elmfield.field import Field
@@ -361,10 +361,7 @@ def sphere(
     1.0
     """
     if not isinstance(field, Field):
-        raise TypeError(
-            f"`field` must be a Field; got a {type(field).__name__}. Fit one first: "
-            "sphere(fit(values))."
-        )
+        raise wrong("field", "be a Field", field, TypeError, "Fit one first: sphere(fit(values)).")
     plane = field.labels.horizontal(field.domain.dims)
     if plane is None:
         raise ValueError(
@@ -389,10 +386,8 @@ def _components(field: Field, wanted: Sequence[int | str] | None) -> tuple[int, 
     given = entries(wanted) or ()
     found = [labels.index(c) if isinstance(c, str) and c in labels else c for c in given]
     if len(found) != 2 or not all(is_integer(k) and 0 <= k < n for k in found):
-        raise ValueError(
-            f"`components` must be two of the field's {field.model.n_channels} channels, eastward "
-            f"and northward, by number or by name {labels}; got {wanted!r}."
-        )
+        of = f"the field's {field.model.n_channels} channels, eastward and northward"
+        raise wrong("components", f"be two of {of}, by number or by name {labels}", wanted)
     return int(found[0]), int(found[1])
 
 

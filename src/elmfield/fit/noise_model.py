@@ -20,6 +20,7 @@ from elmfield._array.backend import (
     scatter_add,
     to_numpy,
 )
+from elmfield._array.checks import wrong
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
@@ -150,10 +151,8 @@ def _levels(level: object, samples: Samples) -> Floats:
     if given.shape == own:
         given = given[..., None]
     if given.shape not in (shape, (*own, 1), (*own, samples.n_channels)):
-        raise ValueError(
-            "`denoise` must be one number, one for each channel, or an array like the samples, "
-            f"channels last, {(*own, samples.n_channels)}; got shape {given.shape}."
-        )
+        must = "be one number, one for each channel, or an array like the samples, channels last"
+        raise wrong("denoise", f"{must}, {(*own, samples.n_channels)}", given.shape)
     if given.shape[-1] != C:  # complex numbers have two parts
         given = np.tile(given, C // given.shape[-1])
     return np.broadcast_to(given, shape)

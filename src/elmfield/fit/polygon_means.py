@@ -16,7 +16,7 @@ import numpy as np
 
 from elmfield._array.backend import to_numpy
 from elmfield._array.cache import Recent
-from elmfield._array.checks import numbers, share
+from elmfield._array.checks import numbers, share, wrong
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Axis, Domain, Spacing
@@ -118,10 +118,8 @@ class PolygonMeans:
         """Integrals (..., C) of S's channels, and areas (...); of one sign."""
         given = numbers("polygons", polygons)
         if given.ndim < 2 or given.shape[-1] != 2 or given.shape[-2] < 3:
-            raise ValueError(
-                "`polygons` must have at least three corners of two coordinates each, shape "
-                f"(..., v, 2); got {given.shape}."
-            )
+            must = "have at least three corners of two coordinates each, shape (..., v, 2)"
+            raise wrong("polygons", must, given.shape)
         lead, flat = given.shape[:-2], self.coefficients.reshape(-1, self.coefficients.shape[-1])
         corners = given.reshape(-1, *given.shape[-2:])
         sums, area = np.empty((len(corners), flat.shape[1])), np.empty(len(corners))

@@ -113,7 +113,7 @@ def test_outside(field):
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
-        ([[1, 1, 0], [1, 1, 0]], "`transform` must be invertible; got a singular matrix"),
+        ([[1, 1, 0], [1, 1, 0]], "`transform` must be invertible; got"),
         (np.zeros((3, 3)), "must be invertible"),
         (np.eye(4), r"a matrix of shape \(2, 3\) or \(3, 3\)"),
         ([[1, 0, np.nan], [0, 1, 0]], "finite numbers"),
@@ -123,11 +123,11 @@ def test_outside(field):
 def test_transforms_that_are_none(field, transform, message):
     with pytest.raises(ValueError, match=message):
         field.warp(transform)
-    with pytest.raises(TypeError, match=r"`transform` must be a matrix.*got a str"):
+    with pytest.raises(TypeError, match=r"`transform` must be a matrix.*got '"):
         field.warp("rotate")
     with pytest.raises(ValueError, match="`shape` must be 2 whole numbers"):
         field.warp(np.eye(3), (5,))
-    with pytest.raises(ValueError, match="displacements are for a result of shape"):
+    with pytest.raises(ValueError, match=r"`shape` must be .*that of the displacements"):
         field.warp(np.zeros((5, 6, 2)), (5, 7))
 
 

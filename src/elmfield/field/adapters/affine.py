@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.backend import is_array, move, namespace
-from elmfield._array.checks import numbers, sizes_of
+from elmfield._array.checks import numbers, sizes_of, wrong
 from elmfield._array.typing import Array, DType, Floats
 
 if TYPE_CHECKING:
@@ -47,16 +47,11 @@ def checked_affine(affine: Array, name: str = "affine") -> Floats:
     if A.shape == (3, 4):
         A = np.vstack([A, [0, 0, 0, 1]])
     if A.shape != (4, 4) or not np.isfinite(A).all() or (A[3] != [0, 0, 0, 1]).any():
-        raise ValueError(
-            f"`{name}` must be a matrix of shape (4, 4) whose last row is 0 0 0 1; got "
-            f"{np.asarray(affine).tolist()}."
-        )
+        must = "be a matrix of shape (4, 4) whose last row is 0 0 0 1"
+        raise wrong(name, must, np.asarray(affine).tolist())
     s = np.linalg.svd(A[:3, :3], compute_uv=False)
     if s[-1] <= 1e-9 * s[0]:
-        raise ValueError(
-            f"`{name}` must be invertible; got a singular one, {A[:3, :3].tolist()}: its voxels "
-            "have no volume."
-        )
+        raise wrong(name, "be invertible, so that voxels have a volume", A[:3, :3].tolist())
     return A
 
 
@@ -127,11 +122,8 @@ class World:
         to_index = np.linalg.inv(self.affine)
         d = len(self.field.shape)
         if x.ndim == 0 or x.shape[-1] != d:
-            raise ValueError(
-                f"`points` must have shape (..., {d}): x, y, z in millimetres"
-                + (f" and {', '.join(self.field.domain.dims[3:])}" if d > 3 else "")
-                + f"; got shape {tuple(x.shape)}."
-            )
+            names = ", ".join(("x", "y", "z in millimetres", *self.field.domain.dims[3:]))
+            raise wrong("points", f"have shape (..., {d}): {names}", tuple(x.shape))
         xp = namespace(x)
         x = xp.astype(x, xp.float64)
         inverse = move(to_index, x, x.dtype)
@@ -196,9 +188,7 @@ class World:
         """
         given = np.asarray(spacing, np.float64).reshape(-1)
         if given.size not in (1, 3) or not (np.isfinite(given).all() and (given > 0).all()):
-            raise ValueError(
-                f"`spacing` must be millimetres above 0, one number or three; got {spacing!r}."
-            )
+            raise wrong("spacing", "be millimetres above 0, one number or three", spacing)
         step = np.broadcast_to(given, (3,)) / np.asarray(self.spacing)
         own = np.asarray(self.field.shape[:3])
         sizes = np.maximum(1, np.round(own / step)).astype(int)

@@ -12,7 +12,7 @@ import numpy as np
 
 from elmfield._array import backend
 from elmfield._array.backend import is_array, move, namespace, requires_grad, to_numpy
-from elmfield._array.checks import choice, numbers, sizes_of
+from elmfield._array.checks import choice, numbers, sizes_of, wrong
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
@@ -68,9 +68,8 @@ def warped(
     if shape is not None:
         sizes = sizes_of("shape", shape, len(model.shape))
         if own is not None and sizes != own:
-            raise ValueError(
-                f"displacements are for a result of shape {own}; got shape={sizes}. Leave `shape` "
-                "out."
+            raise wrong(
+                "shape", f"be {own}, that of the displacements", sizes, hint="Leave it out."
             )
     gaps, classes, back = shows_gaps(model, missing), model.labels.classes, model.channels_back
     dtype, model = class_dtype(model, gaps) if dtype is None else dtype, model.shares
@@ -137,8 +136,8 @@ def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Array]:
     """Index coordinates (n, d) inside the domain, and which of the places lie outside it."""
     columns = [model.domain.settle(k, at[:, k], outside) for k in range(at.shape[1])]
     gone = np.zeros(at.shape[0], bool)
-    for _, wrong in columns:
-        gone |= False if wrong is None else to_numpy(wrong)
+    for _, beyond in columns:
+        gone |= False if beyond is None else to_numpy(beyond)
     return namespace(at).stack([i for i, _ in columns], axis=-1), gone
 
 
@@ -217,17 +216,15 @@ def place_of(
             return _projective(given), None, None if requires_grad(transform) else matrix
         if given.ndim == d + 1 and given.shape[-1] == d:
             return _displaced(given), tuple(given.shape[:-1]), None
-        raise ValueError(
-            f"`transform` must be a matrix of shape {(d, d + 1)} or {(d + 1, d + 1)}, or "
-            f"displacements of shape (..., {d}), one for every sample of the result; got shape "
-            f"{tuple(given.shape)}."
-        )
+        must = f"be a matrix of shape {(d, d + 1)} or {(d + 1, d + 1)}, or displacements of shape "
+        must += f"(..., {d}), one for every sample of the result"
+        raise wrong("transform", must, tuple(given.shape))
     if callable(transform):
         return _called(transform, like, d), None, None
-    raise TypeError(
-        "`transform` must be a matrix, an array of displacements, a skimage.transform object or a "
-        f"function of points; got a {type(transform).__name__}."
+    must = (
+        "be a matrix, an array of displacements, a skimage.transform object or a function of points"
     )
+    raise wrong("transform", must, transform, TypeError)
 
 
 def _brought(given: Array, like: Array) -> Array:
@@ -249,10 +246,8 @@ def matrix_of(given: Array, d: int) -> Floats:
     s = np.linalg.svd(matrix / max(np.abs(matrix).max(), 1e-300), compute_uv=False)
     inner = np.linalg.svd(matrix[:d, :d], compute_uv=False) if not matrix[d, :d].any() else s
     if s[-1] < 1e-12 * s[0] or inner[-1] < 1e-12 * max(inner[0], 1e-300):
-        raise ValueError(
-            f"`transform` must be invertible; got a singular matrix, {matrix.tolist()}, which maps "
-            "the whole result onto a line or a point."
-        )
+        told = "A singular one maps the whole result onto a line or a point."
+        raise wrong("transform", "be invertible", matrix.tolist(), hint=told)
     return matrix
 
 
@@ -277,10 +272,8 @@ def _called(function: Callable[[Array], Array], like: Array, d: int) -> Place:
     def place(x: Floats) -> Array:
         at = _brought(function(move(x, like)), like)
         if tuple(at.shape) != x.shape:
-            raise ValueError(
-                f"`transform` must give a place, {d} numbers, for each of {len(x)} points; got "
-                f"shape {tuple(at.shape)}."
-            )
+            must = f"give a place, {d} numbers, for each of {len(x)} points"
+            raise wrong("transform", must, tuple(at.shape))
         return at
 
     return place

@@ -103,11 +103,9 @@ class Coordinates:
             )
         d = len(self.domain.shape)
         if points.ndim == 0 or points.shape[-1] != d:
-            hint = " Add a trailing axis: points[..., None]." if d == 1 else ""
-            raise ValueError(
-                f"`points` must have shape (..., {d}), one coordinate per axis; got shape "
-                f"{tuple(points.shape)}.{hint}"
-            )
+            hint = "Add a trailing axis: points[..., None]." if d == 1 else ""
+            must = f"have shape (..., {d}), one coordinate per axis"
+            raise checks.wrong("points", must, tuple(points.shape), hint=hint)
         return move(points, like, namespace(like).float64)
 
     def _without_dates(self, points: Array) -> Array:
@@ -144,10 +142,8 @@ class Coordinates:
         for k, (line, own) in enumerate(zip(given, own_coords(domain))):
             c, one = own if line is None else np.atleast_1d(self.numbers(k, line)), slice(k, k + 1)
             if c.ndim != 1:
-                raise ValueError(
-                    f"a grid needs one line of coordinates for axis {domain.dims[k]!r}; got an "
-                    f"array of shape {c.shape}."
-                )
+                told = f"a grid needs one line of coordinates for axis {domain.dims[k]!r}"
+                raise ValueError(f"{told}; got an array of shape {c.shape}.")
             axis = replace(
                 domain, axes=domain.axes[one], low=domain.low[one], high=domain.high[one]
             )
@@ -272,9 +268,7 @@ class Coordinates:
         found = {}
         for name, ends in window.items():
             if len(checks.entries(ends) or ()) != 2:
-                raise ValueError(
-                    f"`window` must give two ends for each axis; got {ends!r} for {name!r}."
-                )
+                raise checks.wrong("window", "give two ends for each axis", {name: ends})
             k = dims.index(name)
             with date_errors(self.labels.axes):
                 found[name] = self._ends(k, *(self._number(k, c) for c in ends))
