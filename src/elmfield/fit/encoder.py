@@ -13,7 +13,7 @@ from elmfield._array.channel_stats import range_of
 from elmfield._array.checks import axis_of, choice, entries, sizes_of, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.running import with_less_memory
-from elmfield._array.typing import Array, Floats, Integers, Progress
+from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.coefficients.from_samples import FromSamples
@@ -33,9 +33,6 @@ from elmfield.partition import Partition, rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth, with_levels
 from elmfield.settings.oriented import resolved
-
-Footprint = tuple[tuple[int, ...], Array | None, Integers]
-"""A box, which samples in it count (None: all), and the regions that have it."""
 
 GAP_ORDER = 2.0
 """Order along a line by which gaps are filled that stay gaps. At the coasts of half of ERA5 values
@@ -240,14 +237,12 @@ class Encoder:
         The field keeps samples where these say all about it: with product modes and regular cells,
         unless a library follows the samples, and with regions that choose their energies.
         """
-        part, found, each = self.partition, [], list[Footprint]()
+        part, found = self.partition, []
         is_plain = part.is_regular and not requires_grad(boxes.like)
-        if settings.own_samples and not part.is_regular:  # those of merged regions
-            for box, inside, regions in part.shapes:
-                each.append((box, np.ones(box, bool) if inside is None else inside, regions))
-        else:
-            each = [(box, None, regions) for box, regions in part]
+        is_own = settings.own_samples and not part.is_regular  # those of merged regions
+        each = part.shapes if is_own else [(box, None, regions) for box, regions in part]
         for box, inside, regions in each:
+            inside = np.ones(box, bool) if is_own and inside is None else inside
             model = self._model(settings, box, inside, boxes.like)
             keeps = isinstance(model, WaveModel) or (is_plain and model.axes is not None)
             found.append(

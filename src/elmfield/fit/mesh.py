@@ -17,11 +17,12 @@ from elmfield._array.cache import Recent
 from elmfield._array.checks import numbers
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Bools, Floats, Integers
-from elmfield.domain import Axis
+from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine, unit_vectors, widest_gap
 from elmfield.field import Field
 from elmfield.field.tables.polynomials import Polynomials, exponents
-from elmfield.fit.polygon_means import spline_encoder
+from elmfield.fit.encoder import Encoder
+from elmfield.settings import Smooth
 
 MOST_STEPS = 12
 """Newton's steps: three are taken in smooth meshes, and the rest where cells are bent."""
@@ -78,10 +79,15 @@ class Mesh:
 
     @cached_property
     def places(self) -> Field:
-        """The same, between the samples too; channels last."""
+        """The same, between the samples too; channels last. Splines along even axes as well."""
         y, fold = self._vectors, self.fold
         whole = y if fold is None else fold.beyond(y, 0, 1)
-        made = spline_encoder(whole.shape, self.axes, order=4.0)(whole, missing="nan")
+        even = (Spacing(np.arange(a.size, dtype=float), a.period and a.size) for a in self.axes)
+        axes = [replace(a, spacing=a.spacing or s) for a, s in zip(self.axes, even)]
+        encode = Encoder(
+            shape=whole.shape, settings=Smooth(order=4.0), channel_axis=2, domain=Domain.of(axes)
+        )
+        made = encode(whole, missing="nan")
         return made if fold is None else fold.crop(made, len(y))
 
     @cached_property

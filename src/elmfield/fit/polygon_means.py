@@ -9,7 +9,7 @@ field.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,12 @@ from elmfield._array.cache import Recent
 from elmfield._array.checks import numbers, share, wrong
 from elmfield._array.running import runs
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.domain import Axis, Domain, Spacing
 from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.blend.means import means_over
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
-from elmfield.fit.encoder import Encoder
 from elmfield.local.bases.spline_modes import spline
-from elmfield.settings import Smooth
 
 DEGREES, MOST_GROWTH = (5, 3, 1), 64.0
 """Of the spline that S is, the first that grows no more than so many times between its values."""
@@ -335,18 +332,6 @@ def polygon_means(of: Field, *, missing: str | None = None) -> PolygonMeans:
         source=of, plane=plane, n_values=values.shape[-1], is_map=pair is None,
         splines=(first, second), coefficients=np.moveaxis(second.c, 0, 1),
     )  # fmt: skip
-
-
-def spline_encoder(shape: tuple[int, ...], axes: Sequence[Axis], order: float = 3.0) -> Encoder:
-    """An Encoder whose fields are splines along all axes, even ones too; channels last.
-
-    They are exact for polynomials, quintic ones at order 3.
-    """
-    even = [Spacing(np.arange(a.size, dtype=float), a.period and float(a.size)) for a in axes]
-    axes = [replace(a, spacing=a.spacing or s) for a, s in zip(axes, even)]
-    return Encoder(
-        shape=shape, settings=Smooth(order=order), channel_axis=2, domain=Domain.of(axes)
-    )
 
 
 def _cells(

@@ -163,17 +163,12 @@ class Probes:
         return [[np.unique(p) for p in grid] for grid in self.grids]
 
     @cached_property
-    def _few(self) -> tuple[Integers, ...]:
+    def few(self) -> tuple[Integers, ...]:
         """Positions of the evenly spaced samples, per axis."""
         if not self.grids:
             return tuple(np.empty(0, np.int64) for _ in self.shape[:-1])
         flat = np.arange(0, math.prod(self.shape[:-1]), probe_step(self.shape))
         return tuple(np.unravel_index(flat, self.shape[:-1]))
-
-    @property
-    def n_few(self) -> int:
-        """Number of evenly spaced samples."""
-        return len(self._few[0])
 
     def part(self, slabs: Slabs, slab: Slab, values: Array | None = None) -> Part:
         """Return the statistics of a slab; `values` as for `Slabs.part`."""
@@ -200,10 +195,10 @@ class Probes:
             found.append(
                 (place, np.ix_(*(p[w] - s.start for p, w, s in zip(compact, place, slab))))
             )
-        inside = np.ones(self.n_few, bool)
-        for p, s in zip(self._few, slab):
+        inside = np.ones(self.few[0].shape, bool)
+        for p, s in zip(self.few, slab):
             inside &= (p >= s.start) & (p < s.stop)
-        few = tuple(p[inside] - s.start for p, s in zip(self._few, slab))
+        few = tuple(p[inside] - s.start for p, s in zip(self.few, slab))
         return [*found, ((np.flatnonzero(inside),), few)]
 
 
@@ -255,10 +250,8 @@ class Survey:
         """The samples on one of the grids that were looked at."""
         for known, compact, y in zip(self.probes.grids, self.probes.compact, self.looked):
             if all(map(np.array_equal, known, grid)):
-                for k, (p, u) in enumerate(zip(grid, compact)):
-                    if not np.array_equal(p, u):
-                        y = np.take(y, np.searchsorted(u, p), axis=k)
-                return self.standardise(y)
+                at = np.ix_(*(np.searchsorted(u, p) for u, p in zip(compact, grid)))
+                return self.standardise(y[at])
         raise LookupError("settings look at samples that they did not ask for.")
 
     def every(self, step: int) -> Array:
@@ -282,7 +275,7 @@ def combine_parts(parts: Iterable[Part], probes: Probes, *, floating: str, centr
     C = probes.shape[-1]
     ends = ChannelStats(np.full(C, np.inf), np.full(C, -np.inf), np.zeros(C), np.zeros(C, np.int64))
     n_missing, alike = 0, True
-    sizes = [*(tuple(map(len, c)) for c in probes.compact), (probes.n_few,)]
+    sizes = [*(tuple(map(len, c)) for c in probes.compact), probes.few[0].shape]
     looked = [np.empty((*size, C), floating) for size in sizes]
     for part in parts:
         ends |= part.ends

@@ -13,7 +13,7 @@ from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import names_of, periods_of
 from elmfield.domain.box import Periodic
 from elmfield.fit import encoder
-from elmfield.local.bases import box_positions, half_widths
+from elmfield.local.bases.dense_weights import OnDense
 from elmfield.local.layers import Dense
 from elmfield.measure.metrics import paper_psnr, peak_to_peak, psnr
 from elmfield.partition import Partition, gather_boxes
@@ -221,10 +221,8 @@ def _left_over(settings: Paper, partition: Partition, y: Array) -> Floats:
     xp, widest = namespace(y), settings.network.width
     left = np.zeros(widest + 1)
     for box, inside, regions in partition.shapes:
-        radius = move(half_widths(box), y, xp.float64)
-        t = box_positions(box, y) / radius
-        if inside is not None:
-            t = xp.take(t, move(np.flatnonzero(inside), t), axis=0)
+        region = OnDense(network=settings.network, box=box, inside=inside)
+        t = move(region.positions, y, xp.float64)
         own = settings.layers == "own"
         for some in np.array_split(regions, len(regions)) if own else [regions]:
             network = settings.network.of_region(some[0]) if own else settings.network

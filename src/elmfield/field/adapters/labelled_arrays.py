@@ -265,23 +265,17 @@ def evaluate_at_labels(
                 )
     values, dims = _values_and_dims(model, at, call, on_grid, is_scalar)
     found = _coords_of(model, shell, {name: target for name, (target, _) in given.items()})
-    channel = channel_dim(model.labels, model.domain.dims)
-    if is_scalar and channel in found.coords:
-        found = found.drop_vars(channel)
-    about, own_coordinates = model.labels, dict[Hashable, Any](found.coords)
-    for dim in DIRECTIONS:
-        if dim in dims:
-            own_coordinates[dim] = (dim, list(directions))
+    parts, about = {d: (d, list(directions)) for d in DIRECTIONS if d in dims}, model.labels
     if is_scalar:  # of a vector, whose components have one unit
+        found = found.drop_vars(channel_dim(about, model.domain.dims), errors="ignore")
         first = next(iter(about.variables.values()), VariableLabels(attrs=about.attrs))
         about = replace(about, variables={}, attrs=first.attrs, name=quantity)
     if quantity != "value":
-        has_parts = DIRECTIONS[0] in dims
-        about = derivative_labels(about, quantity, model.domain.dims, units, has_parts=has_parts)
+        own_dims = model.domain.dims
+        about = derivative_labels(about, quantity, own_dims, units, has_parts=bool(parts))
     attrs = dict(about.attrs) | ({"long_name": quantity} if is_scalar else {})
-    array = xarray.DataArray(
-        values, coords=own_coordinates, dims=dims, name=about.name, attrs=attrs
-    )
+    every = {**found.coords, **parts}
+    array = xarray.DataArray(values, coords=every, dims=dims, name=about.name, attrs=attrs)
     return split_variables(with_encoding(array, about) if quantity == "value" else array, about)
 
 
@@ -326,9 +320,7 @@ def _values_and_dims(
     is_scalar: bool,
 ) -> tuple[Array, list[Hashable]]:
     """Values, and the dims they have: the axes' in turn, with channels where the input had them."""
-    space: list[Hashable] = []
-    for v in at.values():
-        space += [d for d in v.dims if d not in space]
+    space = {d: n for v in at.values() for d, n in v.sizes.items()}
     channel = None if is_scalar else model.channel_axis
     spans = sum(v.ndim for v in at.values()) == len(space) and all(v.ndim < 2 for v in at.values())
     if spans and on_grid is not None:
@@ -337,18 +329,14 @@ def _values_and_dims(
             values = np.moveaxis(values, channel, len(at))
         values = values.squeeze(axis=tuple(k for k, v in enumerate(at.values()) if not v.ndim))
     else:
-        sizes = {d: n for v in at.values() for d, n in v.sizes.items()}
-        whole = {d: sizes[d] for d in space}
-        columns = [np.asarray(v.set_dims(whole).transpose(*space).values) for v in at.values()]  # type: ignore[no-untyped-call]
+        columns = [np.asarray(v.set_dims(space).transpose(*space).values) for v in at.values()]  # type: ignore[no-untyped-call]
         values = np.asarray(to_numpy(call(np.stack(columns, axis=-1))))
     dims, label = list(space), channel_dim(model.labels, model.domain.dims)
     if channel is not None:
         dims.append(label)
     dims += DIRECTIONS[: values.ndim - len(dims)]
     if channel is not None:  # after the dims of the axes that stood before it
-        before: list[Hashable] = []
-        for name in model.domain.dims[:channel]:
-            before += [d for d in at[name].dims if d not in before]
+        before = {d for name in model.domain.dims[:channel] for d in at[name].dims}
         values = np.moveaxis(values, dims.index(label), len(before))
         dims.remove(label)
         dims.insert(len(before), label)
@@ -385,7 +373,7 @@ def _coords_of(
     return kept
 
 
-def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
+def plot_array(array: XArray, ax: Any, options: dict[str, Any]) -> Any:
     """An array drawn as xarray draws it; on a map, if it has latitudes and longitudes."""
     import xarray
 
@@ -400,7 +388,6 @@ def plot_array(array: XArray, ax: Any, options: Attrs) -> Any:
             f"a plot has one or two axes; got {list(array.dims)}. Choose a slice, for instance "
             f"plot({{{str(array.dims[0])!r}: ...}})."
         )
-    options = dict(options)
     told = [(str(d), array.coords[d].attrs if d in array.coords else {}) for d in array.dims]
     is_map = any(is_latitude(*t) for t in told) and any(is_longitude(*t) for t in told)
     if ax is None and array.ndim == 2 and is_map:

@@ -361,14 +361,7 @@ class Coordinates:
 
     def in_turn(self, x: Sequence[Floats]) -> list[Floats]:
         """Index coordinates on each axis; on periodic ones in the turn that is the box's own."""
-        found = []
-        for axis, low, high, c in zip(self.domain.axes, self.domain.low, self.domain.high, x):
-            if axis.period is not None:
-                n = axis.size
-                c = c - np.floor((c + 0.5) / n) * n
-                c = np.where((c < low) & (c + n <= high + 1e-9 * n), c + n, c)
-            found.append(np.asarray(np.clip(c, low, high)))
-        return found
+        return [np.asarray(self.domain.settle(k, c, "nearest")[0]) for k, c in enumerate(x)]
 
     def corners(
         self, low: Sequence[Coordinate], high: Sequence[Coordinate]

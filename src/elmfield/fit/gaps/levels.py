@@ -108,25 +108,11 @@ class SamplePlane:
     it has `bends`: weights of products of Legendre polynomials, one axis per polynomial, then C.
     """
 
-    lines: tuple[Floats, ...]
-    axes: tuple[int, ...]
+    lines: Sequence[Floats]
+    axes: Sequence[int]
     level: Array = None
     slopes: Array = None
     bends: Array | None = None
-
-    @classmethod
-    def over(
-        cls, shape: Sequence[int], periodic: Sequence[bool], spacings: Spacings = ()
-    ) -> "SamplePlane":
-        """One of an array with these samples on each axis, whose level is not known yet."""
-        root, lines = 3**0.5, []
-        for n, spacing in zip(shape, spacings or [None] * len(shape)):
-            lines.append(np.linspace(-root, root, n))
-            if spacing is not None and n > 1:
-                p = spacing.positions
-                lines[-1] = root * (2 * (p - p[0]) / (p[-1] - p[0]) - 1)
-        axes = tuple(k for k, n in enumerate(shape) if n > 1 and not periodic[k])
-        return cls(tuple(lines), axes)
 
     def sums(self, y: Array, present: Array, at: Sequence[Integers]) -> Array:
         """What determines it, from present samples of y, (..., C), on a grid of positions.
@@ -227,7 +213,11 @@ def trend_of(
 
     Parts are samples (..., C), which of them are present, and the grid of their positions.
     """
-    plane, total, probes = SamplePlane.over(shape, periodic, spacings), [], []
+    lines, total, probes = [], [], []
+    for n, spacing in zip(shape, spacings or [None] * len(shape)):
+        p = np.arange(n) if spacing is None else spacing.positions
+        lines.append(3**0.5 * (2 * (p - p[0]) / max(p[-1] - p[0], 1) - 1))
+    plane = SamplePlane(lines, [k for k, n in enumerate(shape) if n > 1 and not periodic[k]])
     d = max(1, sum(n > 1 for n in shape))
     steps = [max(1, n // math.ceil(BEND_PROBES ** (1 / d))) for n in shape]
     for y, here, at in parts:
