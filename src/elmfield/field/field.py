@@ -370,9 +370,10 @@ class Field(AtPoints):
         Components of derivatives lie along dims "direction" and "direction_2". A field of a Dataset
         gives one, and so does `std`. A `method` asks xarray's own `interp` through the samples.
         """
-        how = quantity, outside, missing, chunks, bounds, method, kwargs, std, by_dim
+        how = quantity, outside, missing, chunks, bounds, method, kwargs, std
         coords = labelled_arrays.coordinates_like(self.domain.dims, coords)
-        return labelled_arrays.interpolate(self.model, by_name("coords", coords), *how)
+        coords = {**by_name("coords", coords), **by_dim}
+        return labelled_arrays.interpolate(self.model, coords, *how)
 
     to_xarray = interp
 

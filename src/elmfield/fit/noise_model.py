@@ -11,21 +11,13 @@ from functools import reduce
 
 import numpy as np
 
-from elmfield._array.backend import (
-    cast,
-    detach,
-    move,
-    namespace,
-    requires_grad,
-    scatter_add,
-    to_numpy,
-)
+from elmfield._array.backend import cast, move, namespace, requires_grad, to_numpy
 from elmfield._array.checks import wrong
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.gap_boxes import wide_axes
-from elmfield.fit.gaps.levels import Spacings, box_index, take_boxes, trend_of
+from elmfield.fit.gaps.levels import Spacings, average_boxes, box_index, take_boxes, trend_of
 from elmfield.fit.noise import BOX, LARGE_BOXES, LEARNING_BOXES, by_boxes, mode_variances
 from elmfield.local.bases import product_modes
 from elmfield.partition import Partition, gather_boxes
@@ -98,7 +90,7 @@ def denoise_samples(
     if isinstance(level, str):
         samples = samples.changed(_of_counts(samples, periodic, spacings))
     elif level is not False:
-        y, here = samples.values, None
+        y, here = samples.values, 1.0  # how much more noise than elsewhere a sample has
         if level is True:
             noise = noise_level(y, samples.present)
             if sum(n > 1 for n in y.shape[:-1]) == 1:
@@ -112,9 +104,8 @@ def denoise_samples(
             if given.ndim > 1:  # divided by, noise is alike everywhere
                 here = move(given / usual, y, y.dtype)
         found = tuple(to_numpy(noise * samples.scale)[: samples.n_channels].tolist())
-        even = y if here is None else y / here
-        z, left = remove_mixed_noise(even, noise, periodic, spacings)
-        samples = samples.changed(z if here is None else z * here)
+        z, left = remove_mixed_noise(y / here, noise, periodic, spacings)
+        samples = samples.changed(z * here)
         if samples.present is not None:  # what was filled in says again what others say
             from scipy.ndimage import uniform_filter  # 0.1 s, for who asks
 
@@ -122,7 +113,7 @@ def denoise_samples(
             share = np.asarray(to_numpy(samples.present), np.float32)
             share = uniform_filter(share, (*(min(side, n) for n in share.shape[:-1]), 1))
             left = np.minimum(left / np.maximum(share, 1e-3), 1)
-        left = left if here is None else left * np.asarray(to_numpy(here), np.float32) ** 2
+        left = left * np.asarray(to_numpy(here), np.float32) ** 2
     if clip and not samples.is_original:
         samples = clip_samples(before, samples)
     return samples, found, left
@@ -209,10 +200,12 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     if cells is not None:
         at = np.stack(np.unravel_index(cells, shape)) // side
         _, place, count = np.unique(at, axis=1, return_inverse=True, return_counts=True)
-        place, total = move(place.reshape(-1), y), move(count.astype(float), squares)[:, None]
-        every = range(squares.shape[1])
-        squares = xp.stack([scatter_add(len(count), place, squares[:, k]) for k in every], axis=1)
-        squares, n = squares / total, max(1, n * int(np.median(count)) // 2)
+        one, each = (
+            xp.ones_like(squares[0, :1]),
+            (move(place.reshape(-1, 1), y), squares[:, None, :]),
+        )
+        squares, _ = average_boxes(count.shape, one, [each])
+        n = max(1, n * int(np.median(count)) // 2)
     return squares, max(0.5, 1 - 1.28 / math.sqrt(2 * n))
 
 
@@ -309,9 +302,8 @@ def remove_noise(
     z = xp.astype(xp.astype(y, xp.float64) / unit, kind)
     found, kept = by_boxes(z, periodic, is_white)
     if not is_white:
-        return xp.astype(found * unit, y.dtype), np.asarray(to_numpy(detach(kept)), np.float32)
-    left = left_shares(*(to_numpy(detach(part)) for part in (z, found, kept)))
-    return xp.astype(found * unit, y.dtype), left
+        return xp.astype(found * unit, y.dtype), np.asarray(to_numpy(kept), np.float32)
+    return xp.astype(found * unit, y.dtype), left_shares(*map(to_numpy, (z, found, kept)))
 
 
 # --- channels -------------------------------------------------------------------------------------

@@ -91,15 +91,11 @@ class World:
     @cached_property
     def affine(self) -> Floats:
         """The map, 4 × 4, from sample numbers on the first three axes to millimetres."""
-        if self.field.labels.n_placed < 3 or len(self.field.shape) < 3:
-            raise ValueError(
-                f"world coordinates need three axes in space; got "
-                f"{', '.join(self.field.domain.dims)}. Fit the whole volume, and reslice a plane "
-                "of it."
-            )
-        return checked_affine(
-            affine_of(self.field.labels, len(self.field.shape)), "the file's affine"
-        )
+        labels, dims = self.field.labels, self.field.domain.dims
+        if labels.n_placed < 3 or len(dims) < 3:
+            told = f"world coordinates need three axes in space; got {', '.join(dims)}"
+            raise ValueError(f"{told}. Fit the whole volume, and reslice a plane of it.")
+        return checked_affine(affine_of(labels, len(dims)), "the file's affine")
 
     @property
     def space(self) -> str:
@@ -128,10 +124,8 @@ class World:
         x = xp.astype(x, xp.float64)
         inverse = move(to_index, x, x.dtype)
         index = x[..., :3] @ inverse[:3, :3].T + inverse[:3, 3]
-        own = [
-            axis.origin + axis.step * index[..., k]
-            for k, axis in enumerate(self.field.domain.axes[:3])
-        ]
+        axes = self.field.domain.axes[:3]
+        own = [a.origin + a.step * index[..., k] for k, a in enumerate(axes)]
         return xp.stack([*own, *(x[..., k] for k in range(3, d))], axis=-1)
 
     def __call__(self, points: Array, *, outside: str = "raise") -> Array:
@@ -171,10 +165,8 @@ class World:
         """
         d, own = len(self.field.shape), self.field.shape
         shape = sizes_of("shape", shape, 3)
-        matrix = np.eye(d + 1)
-        matrix[np.ix_([0, 1, 2, d], [0, 1, 2, d])] = np.linalg.inv(self.affine) @ checked_affine(
-            affine
-        )
+        matrix, placed = np.eye(d + 1), np.ix_([0, 1, 2, d], [0, 1, 2, d])
+        matrix[placed] = np.linalg.inv(self.affine) @ checked_affine(affine)
         return self.field.warp(
             matrix, (*shape, *own[3:]),
             antialias=antialias, outside=outside, fill=fill, dtype=dtype, missing=missing,

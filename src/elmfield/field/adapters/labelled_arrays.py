@@ -17,13 +17,7 @@ from elmfield._array.checks import array, choice, shown
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import is_latitude, is_longitude
 from elmfield.errors import need
-from elmfield.field.coordinates.labels import (
-    Attrs,
-    Labels,
-    VariableLabels,
-    coordinates_in,
-    coordinates_out,
-)
+from elmfield.field.coordinates.labels import Attrs, Labels, coordinates_in, coordinates_out
 from elmfield.field.coordinates.output_positions import mark_outside, shows_gaps, whole_dtype
 from elmfield.field.coordinates.parse import check_names, own_coords, own_samples
 from elmfield.field.coordinates.units import derivative_labels
@@ -142,11 +136,9 @@ def interpolate(
     method: str | None = None,
     kwargs: Attrs | None = None,
     std: bool = False,
-    more: Mapping[str, Array] | None = None,
 ) -> XArray:
-    """A quantity of a field at `coords`, and at `more` of them; see `Field.interp`."""
+    """A quantity of a field at `coords`; see `Field.interp`."""
     choice("quantity", quantity, QUANTITIES)
-    coords = {**coords, **(more or {})}
     if choice("std", std, (True, False)):
         return _with_std(model, coords, quantity, outside, missing, chunks, bounds, method, kwargs)
     gaps = shows_gaps(model, missing)
@@ -268,8 +260,8 @@ def evaluate_at_labels(
     parts, about = {d: (d, list(directions)) for d in DIRECTIONS if d in dims}, model.labels
     if is_scalar:  # of a vector, whose components have one unit
         found = found.drop_vars(channel_dim(about, model.domain.dims), errors="ignore")
-        first = next(iter(about.variables.values()), VariableLabels(attrs=about.attrs))
-        about = replace(about, variables={}, attrs=first.attrs, name=quantity)
+        first = next((v.attrs for v in about.variables.values()), about.attrs)
+        about = replace(about, variables={}, attrs=first, name=quantity)
     if quantity != "value":
         own_dims = model.domain.dims
         about = derivative_labels(about, quantity, own_dims, units, has_parts=bool(parts))
