@@ -75,13 +75,13 @@ class Curvilinear(Field):
         if quantity not in ("gradient", "gradient_magnitude"):
             raise ValueError(f"a curvilinear grid has values and gradients; got {quantity!r}.")
         slopes = query(self.model, "gradient", index, "nan", missing)
-        J = self.mesh.places.gradient(index[..., -2:], outside="nearest") * (
-            self.mesh.radius or 1.0
-        )
+        J = self.mesh.places.gradient(index[..., -2:], outside="nearest")
         if self.mesh.radius is not None:
             lat, lon = places[..., 0], places[..., 1]
             ways = unit_vectors(lat + 90, lon), unit_vectors(0 * lat, lon + 90)
-            J = np.stack(ways, -2) @ J  # (..., 2, 2): metres north and east per sample
+            J = np.stack(ways, -2) @ (
+                J * self.mesh.radius
+            )  # (..., 2, 2): metres north and east per sample
         if self.model.channel_axis is not None:
             J = J[..., None, :, :]
         slopes = np.asarray(to_numpy(slopes))[..., None, -2:]
@@ -161,10 +161,8 @@ class Curvilinear(Field):
         """
         corners, on_mesh = self.locate(polygons)
         whole = np.asarray(on_mesh.all(axis=-1))
-        parts = self._over_cells(missing)
-        (means, covered), (size, _) = (
-            part(np.nan_to_num(corners), min_coverage=min_coverage) for part in parts
-        )
+        corners, both = np.nan_to_num(corners), self._over_cells(missing)
+        (means, covered), (size, _) = (f(corners, min_coverage=min_coverage) for f in both)
         more = (...,) + (None,) * (means.ndim - whole.ndim)
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 by 0 where nothing is covered
             return np.where(whole[more], means / size, np.nan), np.where(whole, covered, 0.0)

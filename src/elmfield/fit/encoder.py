@@ -245,11 +245,10 @@ class Encoder:
             inside = np.ones(box, bool) if is_own and inside is None else inside
             model = self._model(settings, box, inside, boxes.like)
             keeps = isinstance(model, WaveModel) or (is_plain and model.axes is not None)
-            found.append(
-                FromSamples(
-                    boxes=boxes, partition=part, regions=regions, model=model, keeps_samples=keeps
-                )
+            made = FromSamples(
+                boxes=boxes, partition=part, regions=regions, model=model, keeps_samples=keeps
             )
+            found.append(made)
         return found
 
     def _project(

@@ -419,13 +419,8 @@ def _cap(sphere: Sphere, pole: float) -> Cap | None:
         coords=coords, periodic={a.name: a.period for a in field.domain.axes if a.period},
     )  # fmt: skip
     inner, outer = (min(n, len(here) - 2) * step for n in (INNER_ROWS, OUTER_ROWS))
-    return Cap(
-        of=replace(sphere, field=encode(values)),
-        pole=pole,
-        inner=inner * 0.999,
-        outer=outer,
-        step=step,
-    )
+    around = replace(sphere, field=encode(values))
+    return Cap(of=around, pole=pole, inner=inner * 0.999, outer=outer, step=step)
 
 
 def _both_sides(sphere: Sphere, at: list[Array], pole: float) -> tuple[Array, Array]:

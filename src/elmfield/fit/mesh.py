@@ -154,8 +154,7 @@ class Mesh:
     def _newton(self, at: Floats, start: Floats) -> tuple[Floats, Floats]:
         """Numbers of samples (n, 2) at vectors (n, C), from a start; and the last steps (n,)."""
         i, off = start.copy(), np.full(len(at), np.inf)
-        n, wraps = self.places.shape, self.places.domain.periodic
-        todo: Any = np.flatnonzero(np.isfinite(start[:, 0]))
+        domain, todo = self.places.domain, np.flatnonzero(np.isfinite(start[:, 0]))
         for _ in range(MOST_STEPS if len(todo) else 0):
             x = i[todo]
             P, Jy, Jx = self._partials(x)
@@ -167,12 +166,7 @@ class Mesh:
             by = 1 / (a * c - b * b + 1e-300)
             step = (c * y - b * x_) * by, (a * x_ - b * y) * by
             for k, own in enumerate(step):
-                moved = x[:, k] + np.clip(own, -2, 2)
-                if wraps[k]:
-                    moved = (moved + 0.5) % n[k] - 0.5
-                else:
-                    moved = np.clip(moved, self.places.domain.low[k], self.places.domain.high[k])
-                i[todo, k] = moved
+                i[todo, k], _ = domain.settle(k, x[:, k] + np.clip(own, -2, 2), "nearest")
             off[todo] = np.maximum(*map(np.abs, step))
             todo = todo[off[todo] > FOUND_CELLS]
             if not len(todo):
@@ -230,10 +224,8 @@ class Mesh:
         far = np.abs(own - own[:, :1]).max(axis=2).argmax(axis=1)
         other, _ = self._newton(at, own[np.arange(len(at)), far])
         i[(off > FOUND_CELLS) | (np.abs(i - other) > START_CELLS).any(axis=1)] = np.nan
-        windows = np.lib.stride_tricks.sliding_window_view(
-            i.reshape(*counts + 3, 2), (4, 4), (0, 1)
-        )
-        windows = windows.reshape(-1, 2, 16)
+        grid = i.reshape(*counts + 3, 2)
+        windows = np.lib.stride_tricks.sliding_window_view(grid, (4, 4), (0, 1)).reshape(-1, 2, 16)
         t = np.arange(-3, 5, 2)  # nodes of a window; its cell, in the middle, is from -1 to 1
         V = np.stack([np.outer(t**p, t**q).ravel() for p, q in exponents(2, 3)], axis=-1)
         c = windows @ np.linalg.pinv(V).T

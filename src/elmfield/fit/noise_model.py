@@ -200,11 +200,8 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     if cells is not None:
         at = np.stack(np.unravel_index(cells, shape)) // side
         _, place, count = np.unique(at, axis=1, return_inverse=True, return_counts=True)
-        one, each = (
-            xp.ones_like(squares[0, :1]),
-            (move(place.reshape(-1, 1), y), squares[:, None, :]),
-        )
-        squares, _ = average_boxes(count.shape, one, [each])
+        each = [(move(place.reshape(-1, 1), y), squares[:, None, :])]
+        squares, _ = average_boxes(count.shape, xp.ones_like(squares[0, :1]), each)
         n = max(1, n * int(np.median(count)) // 2)
     return squares, max(0.5, 1 - 1.28 / math.sqrt(2 * n))
 

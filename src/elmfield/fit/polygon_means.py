@@ -243,11 +243,8 @@ class PolygonMeans:
                 by = np.concatenate([by, by[off] * turns[off]])
         if along is not None:
             by = by * ((at >= low) & (at <= high))[:, along]
-        bases = (
-            _basis(m, c, along == k)
-            for k, (m, c) in enumerate(zip(self.splines, np.clip(at, low, high).T))
-        )
-        (iy, wy), (ix, wx) = bases
+        each = enumerate(zip(self.splines, np.clip(at, low, high).T))
+        (iy, wy), (ix, wx) = (_basis(m, c, along == k) for k, (m, c) in each)
         columns = iy[:, :, None] * self.coefficients.shape[1] + ix[:, None]
         data = (by[:, None] * wy)[:, :, None] * wx[:, None]
         ends = np.arange(len(at) + 1) * (wy.shape[1] * wx.shape[1])

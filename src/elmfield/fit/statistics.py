@@ -107,7 +107,7 @@ class Slabs:
         values = self.raw(slab) if values is None else np.asarray(values)
         mask = None
         if self.mask is not None:
-            has = len(self.mask.shape) == len(self.source.shape) and self.channel_axis is not None
+            has = len(self.mask.shape) == len(self.source.shape)
             mask = self.mask.read(self.with_channels(slab) if has else slab)
         y, present, _, ends = prepare(values, values.shape, self.channel_axis, mask, is_whole=False)
         return y, present, ends
@@ -192,9 +192,8 @@ class Probes:
         for compact in self.compact:
             ranges = [np.searchsorted(p, (s.start, s.stop)) for p, s in zip(compact, slab)]
             place = tuple(slice(int(i), int(j)) for i, j in ranges)
-            found.append(
-                (place, np.ix_(*(p[w] - s.start for p, w, s in zip(compact, place, slab))))
-            )
+            inner = (p[w] - s.start for p, w, s in zip(compact, place, slab))
+            found.append((place, np.ix_(*inner)))
         inside = np.ones(self.few[0].shape, bool)
         for p, s in zip(self.few, slab):
             inside &= (p >= s.start) & (p < s.stop)

@@ -158,9 +158,8 @@ def interpolate(
             return to_numpy(at_samples(model, own_samples(model.domain), kind, gaps=gaps))
         x, beyond = model.coordinates.columns(tuple(columns), outside)
         if chunks is not None:
-            return to_dask(
-                LazyGrid(model, x if coords else None, beyond, quantity, None, gaps), chunks
-            )
+            lazy = LazyGrid(model, x if coords else None, beyond, quantity, None, gaps)
+            return to_dask(lazy, chunks)
         found = gridded(model, x, None, quantity, gaps=gaps)
         return to_numpy(mark_outside(found, beyond, model.channel_axis))
 
@@ -266,7 +265,7 @@ def evaluate_at_labels(
         own_dims = model.domain.dims
         about = derivative_labels(about, quantity, own_dims, units, has_parts=bool(parts))
     attrs = dict(about.attrs) | ({"long_name": quantity} if is_scalar else {})
-    every = {**found.coords, **parts}
+    every: dict[Hashable, Any] = {**found.coords, **parts}
     array = xarray.DataArray(values, coords=every, dims=dims, name=about.name, attrs=attrs)
     return split_variables(with_encoding(array, about) if quantity == "value" else array, about)
 

@@ -114,9 +114,8 @@ def _block(
     parts, order = [], []
     for g, kind in enumerate(kinds):
         rows = np.flatnonzero(which == g)
-        inside = np.stack(
-            np.meshgrid(*map(_places, kind.tolist()), indexing="ij"), axis=-1
-        ).reshape(-1, x.shape[1])
+        every = np.meshgrid(*map(_places, kind.tolist()), indexing="ij")
+        inside = np.stack(every, axis=-1).reshape(-1, x.shape[1])
         for i, j in runs(len(rows), max(1, 200_000 // len(inside))):
             some = rows[i:j]
             points = (x[some, None, :] + inside).reshape(-1, x.shape[1])

@@ -5,7 +5,6 @@ What callers write becomes numbers in the axes' units, or index coordinates; `da
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,8 +125,7 @@ class Coordinates:
 
     def to_index(self, x: Array, outside: str) -> tuple[Array, Array | None]:
         """What the domain makes of points; see :meth:`Domain.to_index`."""
-        axes = self.labels.axes
-        with date_errors(axes) if axes else nullcontext():
+        with date_errors(self.labels.axes):
             return self.domain.to_index(x, outside)
 
     # --- grids and boxes -----------------------------------------------------------------------

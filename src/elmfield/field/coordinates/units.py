@@ -45,13 +45,8 @@ def derivative_labels(
             kept["direction_units"] = found
         return {**kept, "long_name": f"{quantity.replace('_', ' ')} of {name}"}
 
-    return replace(
-        labels,
-        attrs=attrs(labels.attrs, labels.name or "field"),
-        variables={
-            name: replace(v, attrs=attrs(v.attrs, name)) for name, v in labels.variables.items()
-        },
-    )
+    variables = {k: replace(v, attrs=attrs(v.attrs, k)) for k, v in labels.variables.items()}
+    return replace(labels, attrs=attrs(labels.attrs, labels.name or "field"), variables=variables)
 
 
 # --- units as texts, written as CF does ("m s-1") -------------------------------------------------

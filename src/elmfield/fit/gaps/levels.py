@@ -51,9 +51,8 @@ def join_index(along: Sequence[Integers], shape: Sequence[int]) -> Integers:
     """Places (G, S), in a flattened array, of boxes with places (g, b) along each axis."""
     index = np.zeros((1, 1), np.int64)
     for line, n in zip(along, shape):
-        index = (index[:, None, :, None] * n + line[None, :, None, :]).reshape(
-            len(index) * len(line), -1
-        )
+        both = index[:, None, :, None] * n + line[None, :, None, :]
+        index = both.reshape(len(index) * len(line), -1)
     return index
 
 
@@ -86,10 +85,8 @@ def average_boxes(
     for at, values in parts:
         xp = namespace(values)
         w = xp.broadcast_to(window[:, None], values.shape)
-        columns = xp.reshape(
-            xp.concat([w * values, w[..., :1]], axis=-1), (-1, values.shape[-1] + 1)
-        )
         flat = xp.reshape(at, (-1,))
+        columns = xp.reshape(xp.concat([w * values, w[..., :1]], axis=-1), (flat.shape[0], -1))
         each = range(columns.shape[1])
         own = [scatter_add(math.prod(shape), flat, columns[:, c]) for c in each]
         sums = [a + b for a, b in zip(sums, own)] if sums else own
