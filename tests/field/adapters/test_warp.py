@@ -105,7 +105,7 @@ def test_outside(field):
     assert_allclose(field.warp(M, outside="nearest")[0], field([[-0.5, j] for j in range(70)]))
     with pytest.raises(OutsideDomainError):
         field.warp(M, outside="raise")
-    with pytest.raises(ValueError, match=r"\d+ samples lie outside .*fill=0"):
+    with pytest.raises(ValueError, match=r"\d+ samples outside the field .*fill=0"):
         field.warp(M, dtype="uint8")
     assert field.warp(M, dtype=np.uint8, fill=0).dtype == np.uint8
 

@@ -113,7 +113,7 @@ def test_plain_axes_take_no_dates(rough):
     [
         (
             np.zeros((3, 3)),
-            r"`points` must have shape \(..., 2\), one coordinate per axis; got sha",
+            r"`points` must have shape \(..., 2\), one coordinate per axis; got",
         ),
         (np.zeros(()), r"`points` must have shape \(..., 2\)"),
         ([["a", "b"]], "`points` must hold real numbers; got dtype <U1"),

@@ -7,7 +7,6 @@ results are decided here, values come from the field.
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -78,9 +77,8 @@ def make_dataarray(
             kept = np.asarray(other.values)
             if kept.shape == tuple(values.shape[dims.index(k)] for k in other.dims):
                 coords[name] = (tuple(other.dims), kept, dict(other.attrs))
-    found: xarray.DataArray = need_xarray("to_xarray").DataArray(
-        values, coords=coords, dims=dims, name=labels.name, attrs=dict(labels.attrs)
-    )
+    xarray, attrs = need("xarray", "xarray", "to_xarray"), dict(labels.attrs)
+    found = xarray.DataArray(values, coords=coords, dims=dims, name=labels.name, attrs=attrs)
     return with_encoding(found, labels)
 
 
@@ -97,11 +95,6 @@ def with_encoding(found: "xarray.DataArray", labels: Labels) -> "xarray.DataArra
         if fill is not None:
             found.encoding["_FillValue"] = fill
     return found
-
-
-def need_xarray(purpose: str) -> ModuleType:
-    """The module xarray; an error that names the extra where it is not installed."""
-    return need("xarray", "xarray", purpose)
 
 
 def channel_dim(labels: Labels, dims: Sequence[str]) -> str:
@@ -121,7 +114,8 @@ def split_variables(array: "xarray.DataArray", labels: Labels) -> XArray:
         one = array.isel({labels.channels.name: k}, drop=True)
         one.attrs = dict(about.attrs)
         found[name] = one.rename(name)
-    whole: xarray.Dataset = need_xarray("a Dataset").Dataset(found, attrs=dict(labels.file_attrs))
+    make = need("xarray", "xarray", "a Dataset").Dataset
+    whole: xarray.Dataset = make(found, attrs=dict(labels.file_attrs))
     return whole
 
 
@@ -233,7 +227,7 @@ def evaluate_at_labels(
     bounds : {"domain", "nan"}
         Whether positions beyond the outermost samples are asked, or are NaN.
     """
-    xarray = need_xarray("labelled results")
+    xarray = need("xarray", "xarray", "labelled results")
     check_names("coords", coords, model.domain.dims)
     given = {name: _variable(model, name, c) for name, c in coords.items()}
     mine = dict(zip(model.domain.dims, own_coords(model.domain)))
@@ -265,14 +259,14 @@ def evaluate_at_labels(
         own_dims = model.domain.dims
         about = derivative_labels(about, quantity, own_dims, units, has_parts=bool(parts))
     attrs = dict(about.attrs) | ({"long_name": quantity} if is_scalar else {})
-    every: dict[Hashable, Any] = {**found.coords, **parts}
+    every = dict[Hashable, Any](found.coords) | parts
     array = xarray.DataArray(values, coords=every, dims=dims, name=about.name, attrs=attrs)
     return split_variables(with_encoding(array, about) if quantity == "value" else array, about)
 
 
 def as_variable(name: str, given: Array) -> Array:
     """Positions that a caller gives for an axis, a DataArray or a Variable, with their dims."""
-    xarray = need_xarray("labelled positions")
+    xarray = need("xarray", "xarray", "labelled positions")
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], (str, list, tuple)):
         return xarray.Variable(*given)
     if isinstance(given, (xarray.DataArray, xarray.Variable)):

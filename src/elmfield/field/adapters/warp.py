@@ -82,10 +82,15 @@ def warped(
             parts.append(_block(model, place, x, antialias, outside, missing))
         flat = namespace(model.offset).concat([values for values, _ in parts], axis=0)
         found = flat, np.concatenate([gone for _, gone in parts])
-    flat, gone = winners(classes, found[0]), found[1]
-    values = backend.as_dtype(_filled(flat, gone, fill, dtype), dtype)
+    flat, gone = winners(classes, found[0]), found[1][:, None]
+    if fill is not None:
+        flat = namespace(flat).where(move(gone, flat), namespace(flat).full_like(flat, fill), flat)
+    values = backend.as_dtype(flat, dtype)
+    if fill is None:
+        told, way = f"{int(gone.sum())} samples outside the field", "fill=0, or outside='nearest'"
+        values = with_gaps(values, gone, what=told, way=way)
     if gaps:
-        lost = np.isnan(to_numpy(flat)) & ~gone[:, None]
+        lost = np.isnan(to_numpy(flat)) & ~gone
         values = with_gaps(values, lost, model.labels.fill_value)
     return back(namespace(values).reshape(values, (*sizes, -1)))
 
@@ -171,21 +176,6 @@ def _counts(place: Place, x: Floats) -> Integers:
         wide = np.minimum(np.ceil(PLACES_PER_SAMPLE * length), MAX_PLACES)
         counts[:, k] = np.where(length > SHRINKING_MIN_STEP, wide, 1)
     return counts
-
-
-def _filled(values: Array, gone: Array, fill: float | None, dtype: DType) -> Array:
-    """Values (n, C) with `fill` or NaN where they lie outside; refused where `dtype` has no NaN."""
-    if not gone.any():
-        return values
-    xp, kind = namespace(values), backend.as_dtype(values[:0, :], dtype).dtype
-    if fill is None and not xp.isdtype(kind, ("real floating", "complex floating")):
-        raise ValueError(
-            f"{int(gone.sum())} samples lie outside the field and cannot be NaN in dtype "
-            f"{kind}. Say what they should be (fill=0), pass outside='nearest', or ask for "
-            "floats."
-        )
-    outer = xp.full_like(values, xp.nan if fill is None else fill)
-    return xp.where(move(gone[:, None], values), outer, values)
 
 
 # --- transforms -----------------------------------------------------------------------------------
