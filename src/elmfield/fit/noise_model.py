@@ -144,9 +144,7 @@ def _levels(level: object, samples: Samples) -> Floats:
     if given.shape not in (shape, (*own, 1), (*own, samples.n_channels)):
         must = "be one number, one for each channel, or an array like the samples, channels last"
         raise wrong("denoise", f"{must}, {(*own, samples.n_channels)}", given.shape)
-    if given.shape[-1] != C:  # complex numbers have two parts
-        given = np.tile(given, C // given.shape[-1])
-    return np.broadcast_to(given, shape)
+    return np.tile(given, C // given.shape[-1])  # complex numbers have two parts
 
 
 def removed_energy(before: Samples, after: Samples, partition: Partition) -> Floats:

@@ -166,16 +166,6 @@ def wide_axes(shape: Sequence[int]) -> int:
     return max(1, sum(n > 1 for n in shape))
 
 
-def count_neighbours(present: np.ndarray, inner: tuple[slice, ...]) -> tuple[int, int]:
-    """Present direct neighbours of missing samples, and places for them; of those `inner` ones."""
-    from scipy.ndimage import convolve, generate_binary_structure  # 0.1 s, for who has gaps
-
-    neighbours = generate_binary_structure(present.ndim, 1).astype(np.int64)
-    around = convolve(present.astype(np.int64), neighbours, mode="constant")
-    gone, axes = ~present[inner], sum(n > 1 for n in present.shape)
-    return int(around[inner][gone].sum()), int(np.count_nonzero(gone)) * 2 * axes
-
-
 def side_of(isolation: float, d: int) -> int:
     """Samples of a box per axis: 8 in the plane beside scattered gaps, 12 around holes.
 
