@@ -125,7 +125,7 @@ MUTANTS = [
     # --- the field -----------------------------------------------------------------------------
     Mutant(
         "gradient: without the scale of its axis",
-        "field/blend/points.py",
+        "field/point_values.py",
         "math.prod(per_unit[k] for k in own)",
         "math.prod(per_unit[k] for k in own[1:])",
         "tests/field/test_every_field.py",
@@ -133,7 +133,7 @@ MUTANTS = [
     ),
     Mutant(
         "Hessian: with one scale of two",
-        "field/blend/points.py",
+        "field/point_values.py",
         "math.prod(per_unit[k] for k in own)",
         "math.prod(per_unit[k] for k in own[:1])",
         "tests/field/test_every_field.py",

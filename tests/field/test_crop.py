@@ -78,12 +78,10 @@ def test_many_points_of_a_crop_are_those_of_the_field(rng):
     x = rng.uniform([1.0, 2.0], [end, 20.3], (5000, 2))
     x[:500, 0] = end
     truth = field.model.blended.partials(x, [(0, 0), (1, 0)])
-    for n in (5000, 60):
+    for n in (5000, 700):
         for f in (crop, field):
-            for found, expected in zip(
-                f.model.function_for(n).partials(x, [(0, 0), (1, 0)]), truth
-            ):
-                close(found, expected, 1e-10)
+            for found, expected in zip(f.model.partials(x[:n], [(0, 0), (1, 0)]), truth):
+                close(found, expected[:n], 1e-10)
 
 
 def test_a_crop_of_a_crop_and_its_units(rng):

@@ -8,6 +8,8 @@ from elmfield._array.backend import requires_grad
 from elmfield._array.typing import Array
 
 Order = tuple[int, ...]
+"""How often a function is differentiated along each axis."""
+
 Partials = Callable[[Array, list[Order]], list[Array]]
 """Mixed derivatives (n, C) of a function at points (n, d), for each of some orders."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmfield._array.autograd import Order
 from elmfield._array.backend import as_dtype, device, move, namespace, take, to_numpy
 from elmfield._array.checks import choice, is_mapping, shown, whole
 from elmfield._array.progress import silent
@@ -19,7 +20,6 @@ from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.typing import Array, DType, Floats, Integers, Progress
 from elmfield.errors import need
 from elmfield.field.blend.means import means_over
-from elmfield.field.blend.points import Order
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates import output_positions

@@ -12,16 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from elmfield._array import backend
+from elmfield._array.autograd import Order, differentiable
 from elmfield._array.checks import numbers
 from elmfield._array.typing import Array, Coordinate, DType
 from elmfield.domain import Domain
 from elmfield.field.blend.blended import Blended
-from elmfield.field.blend.points import Function
 from elmfield.field.coefficients.stored import Full
 from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.labels import ChannelLabels, Labels, date_errors, unpremultiply
 from elmfield.field.coordinates.parse import Coordinates
-from elmfield.field.point_values import Evaluator
 from elmfield.field.tables.direct_sums import DIRECT_MAX_POINTS, Direct, direct_sums
 from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.posterior import Evidence, Posterior, posterior_of
@@ -175,11 +174,26 @@ class Model:
         """Direct sums for a few points; None where the function has none."""
         return direct_sums(self) if self.blended.is_product else None
 
-    def function_for(self, n: int) -> Function:
-        """The function in index coordinates, as n points are evaluated."""
-        direct = self.direct
-        few = n <= DIRECT_MAX_POINTS or (direct is not None and direct.is_dense(n))
-        return Evaluator(self.blended, direct if few else None)
+    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
+        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.
+
+        Torch differentiates values by derivatives that are known, unless it follows the
+        coefficients: that takes a fifth of the time of going back step by step.
+        """
+        like, plain = self.blended.like, self.blended.partials
+        if backend.is_numpy(x):
+            return self._known(x, orders)
+        if backend.requires_grad(like) or not (backend.is_numpy(like) or backend.is_torch(like)):
+            return plain(x, orders)
+        return differentiable(self._known, plain, x, orders)
+
+    def _known(self, x: Array, orders: list[Order]) -> list[Array]:
+        """The same by direct sums, where there are any and they are faster."""
+        n, direct = len(x), self.direct  # no points need no region's coefficients
+        if direct is None or not (0 < n <= DIRECT_MAX_POINTS or direct.is_dense(n)):
+            return self.blended.partials(x, orders)
+        found = direct.partials(np.asarray(backend.to_numpy(x)), orders)
+        return found if backend.is_numpy(x) else [backend.move(v, x) for v in found]
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
         """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""

@@ -1,82 +1,75 @@
 """Values and derivatives at points: direct sums for a few, the blended function for many.
 
-The choice depends on the number of points of the call alone; both ways give the same numbers but
-for rounding. Who asks the same field for very many points makes a table, :meth:`Field.tabulate`.
+The choice depends on the number of points alone (:meth:`Model.partials`); both ways give the same
+numbers but for rounding. Who asks the same field for very many points makes a table,
+:meth:`Field.tabulate`.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 
-from elmfield._array.autograd import differentiable
-from elmfield._array.backend import (
-    as_dtype,
-    is_numpy,
-    is_torch,
-    move,
-    namespace,
-    requires_grad,
-    to_numpy,
-)
+from elmfield._array.autograd import Order
+from elmfield._array.backend import as_dtype, is_numpy, namespace
 from elmfield._array.checks import choice
 from elmfield._array.running import capacity, runs, with_less_memory
 from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
-from elmfield.field.blend.points import DERIVATIVES, Function, Order, Partials, magnitude, value
 from elmfield.field.coordinates.labels import unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
-from elmfield.field.tables.direct_sums import Direct
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
 
 if TYPE_CHECKING:
-    from elmfield.field.blend.blended import Blended
     from elmfield.field.model import Model
 
 Missing = str | None
 """What values are where samples were missing: "nan" or "fill"; None for the field's own way."""
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluator:
-    """A field's function of index coordinates: by direct sums, where there are any.
+Partials = Callable[[list[Order]], list[Array]]
+"""Mixed derivatives (..., C) by steps, for each of some orders, at points or on a grid."""
 
-    Parameters
-    ----------
-    blended : Blended
-        The function.
-    direct : Direct, optional
-        Its direct sums.
-    """
 
-    blended: "Blended"
-    direct: Direct | None = None
+class Function(Protocol):
+    """A function of index coordinates, with channels, before offset and scale."""
 
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.
+        """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
 
-        Torch differentiates values by derivatives that are known, unless it follows the
-        coefficients: that takes a fifth of the time of going back step by step.
-        """
-        like, plain = self.blended.like, self.blended.partials
-        if is_numpy(x):
-            return self._known(x, orders)
-        if requires_grad(like) or not (is_numpy(like) or is_torch(like)):
-            return plain(x, orders)
-        return differentiable(self._known, plain, x, orders)
-
-    def _known(self, x: Array, orders: list[Order]) -> list[Array]:
-        if self.direct is None or len(x) == 0:  # no points need no region's coefficients
-            return self.blended.partials(x, orders)
-        found = self.direct.partials(np.asarray(to_numpy(x)), orders)
-        return list(found) if is_numpy(x) else [move(v, x) for v in found]
-
-
-# --- what callers ask for ---------------------------------------------------------------------
 
 QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian", "std")
 """What can be asked of a field, at points and on grids."""
+
+
+def derivative(quantity: str, f: Partials, per_unit: Sequence[float]) -> Array:
+    """Values (..., C), gradients (..., C, d), Hessians (..., C, d, d) or Laplacians (..., C).
+
+    Per unit of the coordinates: `per_unit` is the number of steps of each axis in one.
+    """
+    every = range(len(per_unit))
+    if quantity == "value":
+        return f([(0,) * len(per_unit)])[0]
+    along: dict[str, list[Order]] = {
+        "gradient": [(k,) for k in every],
+        "hessian": list(cartesian(every, every)),
+        "laplacian": [(k, k) for k in every],
+    }
+    orders = [tuple(map(own.count, every)) for own in along[quantity]]
+    known = dict.fromkeys(orders)
+    known.update(zip(known, f(list(known))))
+    parts = [
+        known[order] * math.prod(per_unit[k] for k in own)
+        for own, order in zip(along[quantity], orders)
+    ]
+    if quantity == "laplacian":
+        return sum(parts[1:], start=parts[0])
+    shape = (*parts[0].shape, *(len(per_unit) for _ in along[quantity][0]))
+    xp = namespace(parts[0])
+    return xp.reshape(xp.stack(parts, axis=-1), shape)
 
 
 def derived(model: "Model", quantity: str, partials: Partials) -> Array:
@@ -84,19 +77,24 @@ def derived(model: "Model", quantity: str, partials: Partials) -> Array:
 
     `partials` are before offset and scale, (n, C) for each of some orders.
     """
-    derive, per_unit = DERIVATIVES[quantity.removesuffix("_magnitude")], model.domain.per_unit
-    found, alpha = model.finish(derive(partials, per_unit), quantity == "value"), model.labels.alpha
+    per_unit, alpha = model.domain.per_unit, model.labels.alpha
+    found = derivative(quantity.removesuffix("_magnitude"), partials, per_unit)
+    found = model.finish(found, quantity == "value")
     if alpha is not None and quantity != "value":
         if "gradient" not in quantity:
             raise ValueError(
                 "second derivatives are not known for colours with transparency. Ask "
                 "elmfield.Field(field.model.premultiplied), whose colours are times alpha."
             )
-        values = model.premultiplied.finish(value(partials, per_unit), True)
+        values = model.premultiplied.finish(derivative("value", partials, per_unit), True)
         found = unpremultiply_gradient(alpha, values, found)
-    return magnitude(found) if quantity.endswith("_magnitude") else found
+    if not quantity.endswith("_magnitude"):
+        return found
+    xp = namespace(found)  # real also where gradients are complex
+    return xp.sqrt(xp.sum(xp.abs(found) ** 2, axis=-1))
 
 
+@with_less_memory
 def query(
     model: "Model",
     quantity: str,
@@ -110,22 +108,6 @@ def query(
     Of the model's own function, or of another `function` that stands for it.
     """
     choice("outside", outside, OUTSIDE)
-    plain = quantity == "value" and missing is None and function is None
-    if plain and (one := _value_at_one(model, points)) is not None:
-        return one
-    return _query(model, quantity, points, outside, missing, function)
-
-
-@with_less_memory
-def _query(
-    model: "Model",
-    quantity: str,
-    points: Array,
-    outside: str,
-    missing: str | None,
-    function: Function | None,
-) -> Array:
-    """Check the points, evaluate them in batches, give back the shape the caller expects."""
     of = quantity.removeprefix("std").strip() or "value"
     if quantity.startswith("std"):  # of a value, or of what else is named
         choice("quantity", of, DEVIATIONS)
@@ -154,7 +136,7 @@ def at_index(
 ) -> Array:
     """A quantity (n, C, ...) at index coordinates (n, d) in the domain; what is missing filled."""
     n, d = index.shape
-    function = model.function_for(n) if function is None else function
+    function = model if function is None else function
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
     parts = [
         derived(model, quantity, partial(function.partials, index[i:j, :]))
@@ -220,4 +202,8 @@ class AtPoints:
         return self._query("laplacian", points, outside, missing)
 
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
+        if quantity == "value" and missing is None and outside in OUTSIDE:
+            one = _value_at_one(self.model, points)
+            if one is not None:
+                return one
         return query(self.model, quantity, points, outside, missing)

@@ -179,7 +179,7 @@ class Mesh:
         if (table := vars(self).get("_table")) is not None:
             return zip(*table.by_channel(x, orders))
         model = self.places.model
-        P, *J = model.function_for(len(x)).partials(x, orders)
+        P, *J = model.partials(x, orders)
         return model.finish(P, True).T, *((v * np.asarray(model.scale)).T for v in J)
 
     @cached_property

@@ -16,10 +16,10 @@ import torch
 from torch import nn
 
 from elmfield._array import backend
-from elmfield._array.autograd import gradient_error
+from elmfield._array.autograd import Order, gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import Order, borders_of, horner, index_in_box
+from elmfield.field.tables.polynomials import borders_of, horner, index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model

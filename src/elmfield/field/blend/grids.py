@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmfield._array.autograd import Order
 from elmfield._array.backend import add_rows, move, namespace, take
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.means import Runs
-from elmfield.field.blend.points import Order
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
 from elmfield.partition import Partition, blend

@@ -1,16 +1,16 @@
 """A blended function at points: sums of the local models whose windows reach there; derivatives."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations_with_replacement
 from itertools import product as cartesian
 from operator import and_
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmfield._array.autograd import Order
 from elmfield._array.backend import (
     cast,
     count,
@@ -30,9 +30,6 @@ from elmfield.partition import blend
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
 
-
-Order = tuple[int, ...]
-"""How often a function is differentiated along each axis."""
 
 CACHE_NUMBERS = 1 << 20
 """Numbers a batch of points holds at most on a processor: what fits its cache."""
@@ -316,64 +313,3 @@ def leibniz(a: Order) -> list[tuple[int, Order, Order]]:
         (math.prod(math.comb(i, j) for i, j in zip(a, b)), b, tuple(i - j for i, j in zip(a, b)))
         for b in cartesian(*(range(i + 1) for i in a))
     ]
-
-
-# --- derivatives per unit of the coordinates ------------------------------------------------------
-
-# A function enters as its mixed derivatives by steps, at points or on a grid; with it the number of
-# steps per unit of each axis's coordinate.
-
-Partials = Callable[[list[Order]], list[Array]]
-"""Mixed derivatives (..., C) by steps, for each of some orders."""
-
-
-class Function(Protocol):
-    """A function of index coordinates, with channels, before offset and scale."""
-
-    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
-
-
-def value(f: Partials, per_unit: Sequence[float]) -> Array:
-    """Values, (..., C)."""
-    return f([(0,) * len(per_unit)])[0]
-
-
-def gradient(f: Partials, per_unit: Sequence[float]) -> Array:
-    """First derivatives, (..., C, d)."""
-    parts = _along(f, [(k,) for k in range(len(per_unit))], per_unit)
-    return namespace(parts[0]).stack(parts, axis=-1)
-
-
-def hessian(f: Partials, per_unit: Sequence[float]) -> Array:
-    """Second derivatives, (..., C, d, d)."""
-    every = range(len(per_unit))
-    pairs = list(combinations_with_replacement(every, 2))
-    found = dict(zip(pairs, _along(f, pairs, per_unit)))
-    xp, one = namespace(found[0, 0]), found[0, 0]
-    rows = xp.stack([found[min(k, l), max(k, l)] for k in every for l in every], axis=-1)
-    return xp.reshape(rows, (*one.shape, len(every), len(every)))
-
-
-def laplacian(f: Partials, per_unit: Sequence[float]) -> Array:
-    """Sum of the unmixed second derivatives, (..., C)."""
-    first, *others = _along(f, [(k, k) for k in range(len(per_unit))], per_unit)
-    return sum(others, start=first)
-
-
-def magnitude(gradient: Array) -> Array:
-    """Lengths (...) of vectors (..., d), real also where these are complex."""
-    xp = namespace(gradient)
-    return xp.sqrt(xp.sum(xp.abs(gradient) ** 2, axis=-1))
-
-
-def _along(f: Partials, axes: Sequence[Order], per_unit: Sequence[float]) -> list[Array]:
-    """Derivatives (..., C), each once along all the axes of a tuple."""
-    parts = f([tuple(map(own.count, range(len(per_unit)))) for own in axes])
-    return [p * math.prod(per_unit[k] for k in own) for own, p in zip(axes, parts)]
-
-
-DERIVATIVES: dict[str, Callable[..., Array]] = {
-    f.__name__: f for f in (value, gradient, hessian, laplacian)
-}
-"""Quantities made of a function's partial derivatives, by name."""

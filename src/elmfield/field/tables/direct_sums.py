@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from elmfield._array.autograd import Order
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.points import Order, arranged, dot
+from elmfield.field.blend.points import arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import BLOCK_POINTS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from elmfield._array import backend
-from elmfield._array.autograd import differentiable
+from elmfield._array.autograd import Order, differentiable
 from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
@@ -25,7 +25,6 @@ from elmfield.errors import need
 if TYPE_CHECKING:
     from elmfield.field.tables.table import Table
 
-Order = tuple[int, ...]
 Sums = dict[Order, Array]
 
 BLOCK_POINTS = 1 << 15
