@@ -172,7 +172,7 @@ def looked_at(rng, field, low, high, close):
         return f"a grid {off / close:.1f}"
     window = {n: (a, b) for n, a, b in zip(field.domain.dims, low, high)}
     shape = [int(n) for n in rng.integers(1, 6, d)]
-    means = field.model.blended.is_product  # else summed at places, which the box chooses
+    means = field.model.blended.axes is not None  # else summed at places, which the box chooses
     shown = (f.resize(shape, window=w, antialias=means) for f, w in ((crop, None), (field, window)))
     off = np.abs(np.subtract(*shown)).max()
     if not off <= close:

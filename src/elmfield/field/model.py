@@ -172,7 +172,7 @@ class Model:
     @cached_property
     def direct(self) -> Direct | None:
         """Direct sums for a few points; None where the function has none."""
-        return direct_sums(self) if self.blended.is_product else None
+        return direct_sums(self) if self.blended.axes is not None else None
 
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), in index units.

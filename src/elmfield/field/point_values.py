@@ -59,14 +59,15 @@ def derivative(quantity: str, f: Partials, per_unit: Sequence[float]) -> Array:
         "laplacian": [(k, k) for k in every],
     }
     orders = [tuple(map(own.count, every)) for own in along[quantity]]
-    known = dict.fromkeys(orders)
-    known.update(zip(known, f(list(known))))
+    unique = sorted(set(orders))
+    known = dict(zip(unique, f(unique)))
     parts = [
         known[order] * math.prod(per_unit[k] for k in own)
         for own, order in zip(along[quantity], orders)
     ]
     if quantity == "laplacian":
-        return sum(parts[1:], start=parts[0])
+        total: Array = sum(parts[1:], start=parts[0])
+        return total
     shape = (*parts[0].shape, *(len(per_unit) for _ in along[quantity][0]))
     xp = namespace(parts[0])
     return xp.reshape(xp.stack(parts, axis=-1), shape)

@@ -5,7 +5,6 @@ added by the field's model.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,7 +29,7 @@ from elmfield.local.model import AxisFunctions, Basis, LocalModel
 from elmfield.partition import Partition, blend
 
 LINE_MIN_POSITIONS = 4096
-"""Positions on an axis that are always taken together."""
+"""Positions on an axis that are always taken together, and by one polynomial where it is alone."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,16 +215,7 @@ class Blended:
 
     def on_grid(self, x: list[Floats]) -> Array:
         """Blended values, (p_1, ..., p_d, C), on the grid of index coordinates `x`."""
-        axes, k = self._axes, int(np.argmax([len(c) for c in x]))
-        if axes is None:
-            own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
-            if self.partition.is_regular and not self.is_scattered and not own:
-                return dense_on_grid(self, x)  # layers of one shape are the same
-            return self.partials_on_grid(x, [(0,) * len(x)])[0]
-        most = max(LINE_MIN_POSITIONS, capacity(self.like) // (8 * max(a.width for a in axes)))
-        if len(x[k]) > most and not leads_along(self):
-            return namespace(self.like).concat([self.on_grid(c) for c in _halves(x, k)], axis=k)
-        return self.sums([Runs.points(c) for c in x])
+        return self.partials_on_grid(x, [(0,) * len(x)])[0]
 
     def at_samples(self, x: list[Floats]) -> Array:
         """What the function has in place of samples with the numbers `x`: values, or means."""
@@ -241,8 +231,12 @@ class Blended:
         In index units. With product modes each axis is differentiated by itself, at a few times
         what values cost; others are taken point by point.
         """
-        if self._axes is not None:
+        if self.axes is not None:
             return self._products([Runs.points(c) for c in x], orders)
+        own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
+        is_dense = self.partition.is_regular and not self.is_scattered and not own
+        if is_dense and not any(map(any, orders)):  # layers of one shape are the same
+            return [dense_on_grid(self, x)]
         xp = namespace(self.like)
         points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
         found = self.partials(move(points, self.like, xp.float64), orders)
@@ -265,15 +259,13 @@ class Blended:
         return axes is not None and axes[0].deviations is not None
 
     @property
-    def _axes(self) -> tuple[AxisFunctions, ...] | None:
-        """The functions of each axis, if all cells share one product model; else None."""
+    def axes(self) -> tuple[AxisFunctions, ...] | None:
+        """The functions of each axis, if all cells share one product model; else None.
+
+        Sums over boxes are then taken axis by axis, exactly.
+        """
         alone = len(self.groups) == 1 and self.partition.is_regular
         return self.groups[0].model.axes if alone else None
-
-    @property
-    def is_product(self) -> bool:
-        """Whether sums over boxes are taken axis by axis, exactly."""
-        return self._axes is not None
 
     # --- sums and parts -------------------------------------------------------------------------
 
@@ -283,60 +275,46 @@ class Blended:
         With product modes each axis is summed first, so the grid of places is never formed; in
         the dtype that is given, or that of the coefficients.
         """
-        if self._axes is None:
+        if self.axes is None:
             return self._sums_of_values(runs)
-        first, like = runs[0], self.like
-        if len(first.places) > LINE_MIN_POSITIONS and leads_along(self):
-            line = along(self, first.places)
-            line *= first.weights[:, None]
-            line = np.add.reduceat(line, first.starts, axis=0)
-            return line.astype(like.dtype if dtype is None else dtype, copy=False)
         return self._products(runs, [(0,) * len(runs)], dtype)[0]
 
     def _products(
         self, runs: list[Runs], orders: list[tuple[int, ...]], dtype: DType = None
     ) -> list[Array]:
-        """Sums over runs of derivatives of product models, for each of some orders."""
-        xp, group = namespace(self.like), self.groups[0]
-        asked = [{o[k] for o in orders} for k in range(len(runs))]
-        axes = group.model.axes
-        assert axes is not None
+        """Sums over runs of derivatives of product models, for each of some orders.
 
-        def sums(r: Runs, plan: AxisPlan) -> list[Array]:
-            """Of some runs of the first axis, whose cells fill a batch at most."""
-            tables = [plan.summed(axes[0], r, asked[0]), *others]
-            used = self.partition.labels[np.ix_(*(a.cells for a in tables))]
-            c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
-            c = xp.astype(c, self.dtype if dtype is None else dtype, copy=False)
-            c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
-            return contracted(c, tables, orders)
-
-        others = [
-            self.plan(k, r.places, max(asked[k])).summed(axes[k], r, asked[k])
-            for k, r in enumerate(runs[1:], 1)
-        ]
-        each = group.model.n_modes * self.n_channels * (2 + len(orders))
-        most = capacity(self.like) // (each * math.prod(a.cells.size for a in others))
-        found = self._in_parts(runs[0], max(asked[0]), most, sums)
-        return found[0] if len(found) == 1 else [xp.concat(same) for same in zip(*found)]
-
-    def _in_parts(
-        self, r: Runs, order: int, most: int, sums: Callable[[Runs, AxisPlan], list[Array]]
-    ) -> list[list[Array]]:
-        """Sums over runs of the first axis, halved until each part needs `most` cells or fewer.
-
-        A method: a function that calls itself would keep the field, and its file, until Python
-        looks for cycles.
+        An axis is halved as long as that takes more numbers than a batch may hold: coefficients of
+        all cells that contribute, or functions at the places of an axis.
         """
-        n, plan, each = len(r), self.plan(0, r.places, order), (order, most, sums)
-        if len(plan.cells) > most and n > 1:
-            halves = r.part(0, n // 2), r.part(n // 2, n)
-            return [p for half in halves for p in self._in_parts(half, *each)]
-        if len(plan.cells) > most and (m := len(r.places)) > 1:
-            halves = r.between(0, m // 2), r.between(m // 2, m)
-            (low,), (high,) = (self._in_parts(half, *each) for half in halves)
-            return [[a + b for a, b in zip(low, high)]]
-        return [sums(r, plan)]
+        xp, group, axes = namespace(self.like), self.groups[0], self.axes
+        assert axes is not None
+        dtype, lengths = self.dtype if dtype is None else dtype, [len(r.places) for r in runs]
+        if lengths[0] > LINE_MIN_POSITIONS and orders == [(0,)] and leads_along(self):
+            line = along(self, runs[0].places)
+            line *= runs[0].weights[:, None]
+            return [np.add.reduceat(line, runs[0].starts, axis=0).astype(dtype, copy=False)]
+        asked = [{o[k] for o in orders} for k in range(len(runs))]
+        plans = [self.plan(k, r.places, max(asked[k])) for k, r in enumerate(runs)]
+        cells, room = [len(p.cells) for p in plans], capacity(self.like)
+        each = group.model.n_modes * self.n_channels * (2 + len(orders))
+        has_many_cells = math.prod(cells) * each > room
+        k = int(np.argmax(cells if has_many_cells else lengths))
+        most = max(LINE_MIN_POSITIONS, room // (8 * axes[k].width))
+        if lengths[k] > 1 and (has_many_cells or lengths[k] > most):
+            parts = [
+                self._products([*runs[:k], half, *runs[k + 1 :]], orders, dtype)
+                for half in runs[k].halves()
+            ]
+            if len(runs[k]) > 1:
+                return [xp.concat(same, axis=k) for same in zip(*parts)]
+            return [low + high for low, high in zip(*parts)]
+        tables = [p.summed(*own) for p, *own in zip(plans, axes, runs, asked)]
+        used = self.partition.labels[np.ix_(*(t.cells for t in tables))]
+        c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
+        c = xp.astype(c, dtype, copy=False)
+        c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
+        return contracted(c, tables, orders)
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:
         """The same of values at all places, in float64, a few runs of the first axis at a time."""
@@ -384,9 +362,3 @@ class Blended:
             radii=self.radii[regions],
             is_scattered=self.is_scattered,
         )
-
-
-def _halves(x: list[Floats], k: int) -> list[list[Floats]]:
-    """Positions on all axes, those of axis k in two halves."""
-    half = len(x[k]) // 2
-    return [[*x[:k], part, *x[k + 1 :]] for part in (x[k][:half], x[k][half:])]

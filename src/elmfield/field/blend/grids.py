@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elmfield._array.autograd import Order
-from elmfield._array.backend import add_rows, move, namespace, take
+from elmfield._array.backend import add_rows, is_numpy, move, namespace, take
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.means import Runs
@@ -29,33 +29,29 @@ cell; a volume of 100³ takes 32 ms so, and 20 with one of 900."""
 
 @dataclass(frozen=True, eq=False)
 class AxisPlan:
-    """Which cells of an axis contribute at which of its p positions, laid out for batched products.
+    """Which cells of an axis contribute at which of its p positions.
+
+    Of m pairs of a position and a cell the first p are those of all positions and their lower
+    cells; then come blended positions and their upper cells.
 
     Parameters
     ----------
     cells : integer array, shape (N,)
         The cells that contribute at all.
-    offsets : array, shape (N, n_slots)
-        Positions relative to each cell's box, padded with zeros.
-    lower, upper : integer arrays, shape (p,)
-        Where in the flattened (cell, slot) table each position finds its two values.
+    seat, at : integer arrays, shape (m,)
+        Of each pair: which of these cells, and which position.
+    offsets, centres : arrays, shape (m,)
+        Where the position lies from the centre of the cell's box, and that in index coordinates.
     ramp : tuple of arrays, shape (p,)
-        Weight of the upper one, and its derivatives along the axis, as many as were asked for.
-    centres : array, shape (N, 1)
-        Index coordinates of the centres of their boxes.
+        Weight of the upper cell, and its derivatives along the axis, as many as were asked for.
     """
 
     cells: Integers
+    seat: Integers
+    at: Integers
     offsets: Floats
-    lower: Integers
-    upper: Integers
-    ramp: tuple[Floats, ...]
     centres: Floats
-
-    @property
-    def n_slots(self) -> int:
-        """Positions per cell, padding included."""
-        return int(self.offsets.shape[1])
+    ramp: tuple[Floats, ...]
 
     @classmethod
     def make(
@@ -69,24 +65,14 @@ class AxisPlan:
         along[k] = slice(None)
         line = partition.labels[tuple(along)]  # one region per cell of this axis
         b = blend(partition, k, x, order)
-        two = b.ramp[0] > 0
-        cell = np.concatenate([b.lower, b.upper[two]])
-        position = np.concatenate([x, x[two]])
-        cells, inverse = np.unique(cell, return_inverse=True)
-        by_cell = np.argsort(inverse, kind="stable")
-        counts = np.bincount(inverse)
-        slot = np.empty(len(cell), np.int64)
-        slot[by_cell] = np.arange(len(cell)) - np.repeat(np.cumsum(counts) - counts, counts)
-        u = position - centres[line[cell], k]
+        two = np.flatnonzero(b.ramp[0] > 0)
+        cells, seat = np.unique(np.concatenate([b.lower, b.upper[two]]), return_inverse=True)
+        at, centre = np.concatenate([np.arange(len(x)), two]), centres[line[cells], k][seat]
+        u = x[at] - centre
         if partition.periodic[k]:
             n = partition.shape[k]
             u = u - np.round(u / n) * n
-        offsets = np.zeros((len(cells), int(counts.max())))
-        offsets[inverse, slot] = u
-        at = inverse * offsets.shape[1] + slot
-        upper = at[: len(x)].copy()
-        upper[two] = at[len(x) :]
-        return cls(cells, offsets, at[: len(x)], upper, b.ramp, centres[line[cells], k, None])
+        return cls(cells, seat, at, u, centre, b.ramp)
 
     def summed(self, functions: AxisFunctions, runs: Runs, orders: set[int]) -> "AxisTable":
         """Sums over runs of the positions of the cells' functions times windows, differentiated.
@@ -94,44 +80,44 @@ class AxisPlan:
         ``(φ f)⁽ᵐ⁾ = Σ_i (m over i) φ⁽ⁱ⁾ f⁽ᵐ⁻ⁱ⁾`` in each slot: sums of the slots of a run are the
         blended function's own. ``φ' T`` is added likewise (:attr:`Blended.holds_means`).
         """
-        n, two = len(runs), self.ramp[0] > 0
-        owner = np.repeat(np.arange(n), np.diff(np.append(runs.starts, len(runs.places))))
-        at = np.concatenate([self.lower, self.upper[two]])
-        key = at // self.n_slots * n + np.concatenate([owner, owner[two]])
+        n, p = len(runs), len(runs.places)
+        owner = np.repeat(np.arange(n), np.diff(runs.starts, append=p))
+        key = self.seat * n + owner[self.at]
         order = np.argsort(key, kind="stable")
         found, first = np.unique(key[order], return_index=True)
-        at = at[order]
-
-        def rows(table: Floats) -> Floats:
-            return np.asarray(table.reshape(-1, table.shape[-1])[at])
-
-        degrees, own = range(max(orders) + 1), functions.at(self.centres)
-        T = own.deviations
-        F = [rows(own(self.offsets, m)) for m in degrees]
-        D = None if T is None else [rows(T(self.offsets, m)) for m in degrees]
+        at, u, own = self.at[order], self.offsets[order], functions.at(self.centres[order])
+        degrees, T = range(max(orders) + 1), own.deviations
+        F = [own(u, m) for m in degrees]
+        D = None if T is None else [T(u, m) for m in degrees]
         W = []
-        for i, rising in enumerate(self.ramp):
-            w = np.concatenate([(i == 0) - rising, rising[two]])
-            W.append((w * np.concatenate([runs.weights, runs.weights[two]]))[order, None])
+        for i, ramp in enumerate(self.ramp):
+            w = np.where(order < p, (i == 0) - ramp[at], ramp[at])
+            W.append((w * runs.weights[at])[:, None])
         cell, run = np.divmod(found, n)
-        counts = np.bincount(cell, minlength=len(self.cells))
-        slot = np.empty_like(cell)
-        by_cell = np.lexsort((order[first], cell))  # in each, first what it is the lower one of
-        slot[by_cell] = np.arange(len(cell)) - np.repeat(np.cumsum(counts) - counts, counts)
-        tables = {}
+        # In each cell first what it is the lower one of.
+        slot = _slots(cell, np.lexsort((order[first], cell)))
+        n_slots, tables = int(slot.max()) + 1, {}
         for m in orders:
             total = sum(math.comb(m, i) * W[i] * F[m - i] for i in range(m + 1))
             if D is not None:
                 total += sum(math.comb(m, i) * W[i + 1] * D[m - i] for i in range(m + 1))
-            tables[m] = np.zeros((len(self.cells), int(counts.max()), F[0].shape[1]))
+            tables[m] = np.zeros((len(self.cells), n_slots, F[0].shape[1]))
             tables[m][cell, slot] = np.add.reduceat(total, first, axis=0)
         by_run = np.argsort(run, kind="stable")
-        place = (cell * int(counts.max()) + slot)[by_run]
+        place = (cell * n_slots + slot)[by_run]
         begin = np.searchsorted(run[by_run], np.arange(n))
-        length = np.diff(np.append(begin, len(place)))
+        length = np.diff(begin, append=len(place))
         more = [np.flatnonzero(length > j) for j in range(1, int(length.max()))]
         added = tuple((own, place[begin[own] + j]) for j, own in enumerate(more, 1))
         return AxisTable(self.cells, tables, place[begin], added)
+
+
+def _slots(cell: Integers, order: Integers) -> Integers:
+    """Numbers of entries among those of their cell, which `order` sorts by cell."""
+    counts = np.bincount(cell)
+    slot = np.empty_like(cell)
+    slot[order] = np.arange(len(cell)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return slot
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,11 +191,16 @@ def dense_on_grid(blended: "Blended", x: list[Floats]) -> Array:
     plans, (which, row) = [blended.plan(k, c) for k, c in enumerate(x)], blended.group_of
     labels = blended.partition.labels[np.ix_(*(p.cells for p in plans))]
     offsets, members = [], []
+    slots = []
     for k, plan in enumerate(plans):
         line = np.moveaxis(labels, k, 0).reshape(len(plan.cells), -1)[:, 0]
-        key = np.column_stack([np.round(plan.offsets, 9), which[line]])
+        slot = _slots(plan.seat, np.argsort(plan.seat, kind="stable"))
+        u = np.zeros((len(plan.cells), int(slot.max()) + 1))  # the same for cells with fewer
+        u[plan.seat, slot] = plan.offsets
+        slots.append(plan.seat * u.shape[1] + slot)
+        key = np.column_stack([np.round(u, 9), which[line]])
         _, first, seat = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        offsets.append(plan.offsets[first])
+        offsets.append(u[first])
         members.append([np.flatnonzero(seat.reshape(-1) == j) for j in range(len(first))])
     found, order = [], []
     for pattern in itertools.product(*(range(len(o)) for o in offsets)):
@@ -231,15 +222,18 @@ def dense_on_grid(blended: "Blended", x: list[Floats]) -> Array:
         order.append(np.arange(labels.size).reshape(labels.shape)[cells].reshape(-1))
     back = move(np.argsort(np.concatenate(order)), like)
     V = xp.take(xp.astype(xp.concat(found, axis=1), blended.dtype), back, axis=1)
-    V = xp.reshape(V, (*(p.n_slots for p in plans), *labels.shape, blended.n_channels))
+    V = xp.reshape(V, (*(u.shape[1] for u in offsets), *labels.shape, blended.n_channels))
     V = xp.permute_dims(V, (2 * d, *(a for k in range(d) for a in (d + k, k))))
     before, after = V.shape[0], math.prod(V.shape[1:])
-    for plan in plans:  # cells and slots of an axis become its positions
-        after //= len(plan.cells) * plan.n_slots
+    for plan, slot, u in zip(plans, slots, offsets):  # cells and slots become positions
+        p, rising = len(plan.ramp[0]), plan.ramp[0][:, None]
+        lower, upper = slot[:p], slot[:p].copy()
+        upper[plan.at[p:]] = slot[p:]
+        after //= len(plan.cells) * u.shape[1]
         V = xp.reshape(V, (before, -1, after))
-        low, high = (xp.take(V, move(at, V), axis=1) for at in (plan.lower, plan.upper))
-        V = low + move(plan.ramp[0][:, None], V, V.dtype) * (high - low)
-        before *= len(plan.lower)
+        low, high = (xp.take(V, move(place, V), axis=1) for place in (lower, upper))
+        V = low + move(rising, V, V.dtype) * (high - low)
+        before *= p
     return xp.moveaxis(xp.reshape(V, (-1, *map(len, x))), 0, -1)
 
 
@@ -252,17 +246,17 @@ SPARSE_INTERVALS_PER_POSITION = 4
 
 def leads_along(blended: "Blended") -> bool:
     """Whether :func:`along` serves: regular cells of one product model on one axis, in NumPy."""
-    axes, one = blended.groups[0].model.axes, len(blended.partition.shape) == 1
-    if not (one and blended.is_product and isinstance(blended.like, np.ndarray)):
+    axes = blended.axes
+    if axes is None or len(axes) > 1 or not is_numpy(blended.like):
         return False
-    return axes is not None and axes[0].pieces is not None and not blended.holds_means
+    return axes[0].pieces is not None and not blended.holds_means
 
 
 def along(blended: "Blended", x: Floats) -> Floats:
     """Values (n, C) at index coordinates x, (n,), on one axis: fast where neighbours follow."""
     part, group = blended.partition, blended.groups[0]
-    assert group.model.axes is not None
-    pieces = group.model.axes[0].pieces
+    assert blended.axes is not None
+    pieces = blended.axes[0].pieces
     assert pieces is not None
     tables = np.ascontiguousarray(pieces.coefficients.transpose(1, 2, 0))  # (p, r, J)
     out = np.empty((len(x), blended.n_channels))

@@ -75,10 +75,16 @@ class Runs:
         b = self.starts[j] if j < len(self) else len(self.places)
         return Runs(places=self.places[a:b], weights=self.weights[a:b], starts=self.starts[i:j] - a)
 
-    def between(self, a: int, b: int) -> "Runs":
-        """One run of the places a to b."""
-        places, weights = self.places[a:b], self.weights[a:b]
-        return Runs(places=places, weights=weights, starts=np.zeros(1, np.int64))
+    def halves(self) -> tuple["Runs", "Runs"]:
+        """Half of the runs each; or half of the places, where there is only one run."""
+        n, m = len(self) // 2, len(self.places) // 2
+        if n:
+            return self.part(0, n), self.part(n, len(self))
+        low, high = (
+            replace(self, places=self.places[half], weights=self.weights[half])
+            for half in (slice(m), slice(m, None))
+        )
+        return low, high
 
     @property
     def shares(self) -> Floats:
@@ -340,7 +346,7 @@ def means_over(
     mean is NaN.
     """
     xp, given = namespace(model.offset), {} if weights is None else weights
-    is_product, ends = model.blended.is_product, edges[0]
+    is_product, ends = model.blended.axes is not None, edges[0]
     fine = is_product if fine is None else fine
 
     def along(k: int, e: Floats | None, at: Floats) -> Runs:

@@ -126,8 +126,8 @@ def intervals_of(model: "Model") -> tuple[Intervals, ...] | None:
     That needs regions that share one model of products, cell by cell, and windows that end on a
     lattice of at most 1/8 sample.
     """
-    blended, axes = model.blended, model.blended.groups[0].model.axes
-    if axes is None or not blended.is_product or np.any(blended.radii != 1):
+    blended, axes = model.blended, model.blended.axes
+    if axes is None or np.any(blended.radii != 1):
         return None
     spans = zip(model.domain.low, model.domain.high)
     found = [_intervals(blended, k, axes[k], span) for k, span in enumerate(spans)]
