@@ -7,6 +7,7 @@ border.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import product as cartesian
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,10 @@ import torch
 from torch import nn
 
 from elmfield._array import backend
-from elmfield._array.autograd import Order, gradient_error
+from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import borders_of, horner, index_in_box
+from elmfield.field.tables.polynomials import borders_of, index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -102,50 +103,19 @@ class TableModule(PointModule):
         if is_numpy(rows):  # (C, T, cells)
             rows = torch.as_tensor(np.ascontiguousarray(rows.transpose(2, 1, 0)))
         self.register_buffer("coefficients", rows)  # (cells, T, C)
-        self.lattice = list(zip(own.low, own.per_unit, own.counts))
-        self.degree = own.degree
+        self.polynomials = replace(own, coefficients=None, per_step=())  # a buffer, by the index
 
     def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
-        return self._partials(index, [(0,) * self.d])[0]
+        (values,) = self.polynomials.by_library(self.coefficients, index, [(0,) * self.d])
+        return values
 
     def gradient(self, points: Tensor) -> Tensor:
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
-        index = self.places(points)
         orders = [tuple(int(l == k) for l in range(self.d)) for k in range(self.d)]
-        every = [
-            self._shaped((values * self.scale).to(self.offset.dtype), points)
-            for values in self._partials(index, orders)
-        ]
+        found = self.polynomials.by_library(self.coefficients, self.places(points), orders)
+        every = [self._shaped((v * self.scale).to(self.offset.dtype), points) for v in found]
         return torch.stack(every, dim=-1)
-
-    def _partials(self, index: list[Tensor], orders: list[Order]) -> list[Tensor]:
-        cell: Any = None
-        s = []
-        for i, (low, m, J) in zip(index, self.lattice):
-            at = i - low if m == 1 else (i - low) * m
-            j = torch.clamp(torch.floor(at.detach()), 0, J - 1)
-            s.append((2 * (at - j) - 1).to(self.coefficients.dtype)[:, None])
-            cell = j if cell is None else cell * J + j  # whole, and exact in float64
-        cell = cell.to(torch.int64)
-        rows = None if cell.is_cuda else torch.index_select(self.coefficients, 0, cell)
-
-        def term(i: int) -> Tensor:
-            # A GPU gathers columns, when it is their turn, four times as fast as rows.
-            return self.coefficients[:, i][cell] if rows is None else rows[:, i]
-
-        found = horner(term, s, orders, self.degree, fused_step)
-        stretch = [2.0 * m for _, m, _ in self.lattice]  # a derivative by s is one by the index
-        return [
-            values * math.prod([m**i for m, i in zip(stretch, a)]) if any(a) else values
-            for a, values in zip(orders, found)
-        ]
-
-
-def fused_step(total: Tensor | None, part: Tensor, s: Tensor, factor: int = 1) -> Tensor:
-    """A step of Horner's rule in one kernel."""
-    part = part if factor == 1 else part * factor
-    return part if total is None else torch.addcmul(part, total, s)
 
 
 class FieldModule(PointModule):

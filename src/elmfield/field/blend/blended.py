@@ -309,7 +309,7 @@ class Blended:
             if len(runs[k]) > 1:
                 return [xp.concat(same, axis=k) for same in zip(*parts)]
             return [low + high for low, high in zip(*parts)]
-        tables = [p.summed(*own) for p, *own in zip(plans, axes, runs, asked)]
+        tables = [p.summed(f, r, o) for p, f, r, o in zip(plans, axes, runs, asked)]
         used = self.partition.labels[np.ix_(*(t.cells for t in tables))]
         c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
         c = xp.astype(c, dtype, copy=False)

@@ -21,6 +21,7 @@ from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.domain import Domain
 from elmfield.errors import need
+from elmfield.local.layers import Pieces
 
 if TYPE_CHECKING:
     from elmfield.field.tables.table import Table
@@ -83,7 +84,8 @@ class Polynomials:
         """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
         if not is_numpy(x):
             if not is_numpy(self.coefficients):
-                return self._by_library(x, orders)
+                columns = [x[:, k] for k in range(x.shape[1])]
+                return self.by_library(self.coefficients, columns, orders)
             return differentiable(
                 lambda x, orders: [move(v, x) for v in self.partials(to_numpy(x), orders)],
                 None, x, orders,
@@ -128,11 +130,12 @@ class Polynomials:
         cell, s = self._cells(x)
         c = self.coefficients[:, :, cell].astype(np.float64, copy=False)  # (C, T, n)
         powers = np.asarray(exponents(len(self.counts), self.degree))
+        along = Pieces(0.0, 1, np.empty((0, self.degree + 1, 0)))  # derivatives by s are half these
         out = []
         for a in orders:
-            M: Array = self.stretch(a, cell) * np.ones((len(powers), 1))
+            M: Array = self.stretch(a, cell) / 2.0 ** sum(a) * np.ones((len(powers), 1))
             for k, i in enumerate(a):
-                M = M * _powers(s[k], self.degree, i)[powers[:, k]]
+                M = M * along.powers(s[k], i)[powers[:, k]]
             found = np.einsum("ctn,tn->nc", c, M)
             out.append(found.astype(self.coefficients.dtype, copy=False))
         return out
@@ -178,17 +181,24 @@ class Polynomials:
 
     # --- other libraries -----------------------------------------------------------------------
 
-    def _by_library(self, x: Array, orders: list[Order]) -> list[Array]:
-        """The same in another library: plain operations, which it can follow and compile."""
-        xp = namespace(x)
-        cell, s = 0, []
-        for k, (low, m, J) in enumerate(zip(self.low, self.per_unit, self.counts)):
-            at = (x[:, k] - low) * m
+    def by_library(self, c: Array, x: list[Array], orders: list[Order]) -> list[Array]:
+        """The same in another library: plain operations, which it can follow and compile.
+
+        Of coefficients c, (cells, T, C), at index coordinates (n,) on each axis.
+        """
+        xp, cell, s = namespace(c), 0, []
+        for own, low, m, J in zip(x, self.low, self.per_unit, self.counts):
+            at = (own - low) * m
             j = xp.clip(xp.floor(at), 0, J - 1)
-            s.append(xp.astype(2 * (at - j) - 1, self.coefficients.dtype)[:, None])
+            s.append(backend.cast(2 * (at - j) - 1, c)[:, None])
             cell = cell * J + xp.astype(j, xp.int64)
-        rows = xp.take(self.coefficients, cell, axis=0)
-        found = horner(lambda i: rows[:, i, :], s, orders, self.degree)
+        rows = xp.take(c, cell, axis=0) if backend.is_on_host(c) else None
+
+        def term(i: int) -> Array:
+            # A GPU gathers columns, when it is their turn, four times as fast as rows.
+            return c[:, i, :][cell] if rows is None else rows[:, i, :]
+
+        found = horner(term, s, orders, self.degree)
         for n, a in enumerate(orders):
             by = self.stretch(a, cell)
             by = by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
@@ -206,7 +216,9 @@ Step = Callable[[Array, Array, Array, int], Array]
 def step(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
     """A step in a library that keeps its own memory."""
     part = part if factor == 1 else part * factor
-    return part if total is None else total * s + part
+    if total is None:
+        return part
+    return part.addcmul(total, s) if backend.is_torch(part) else total * s + part  # in one kernel
 
 
 def step_in_place(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
@@ -259,16 +271,6 @@ def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
     for a in orders:
         found[a[k + 1 :]] = max(found.get(a[k + 1 :], 0), a[k])
     return list(found.items())
-
-
-def _powers(s: Floats, degree: int, order: int) -> Floats:
-    """Powers of s up to a degree, (degree + 1, n), differentiated."""
-    P = np.zeros((degree + 1, len(s)))
-    if order <= degree:
-        P[order] = math.factorial(order)
-        for t in range(order + 1, degree + 1):
-            P[t] = P[t - 1] * s * (t / (t - order))
-    return P
 
 
 Border = tuple[float, float, int, float | None, float | None, float, float]
