@@ -96,9 +96,7 @@ def gridded(
             out = xp.empty(whole, dtype=block.dtype, device=device(block))
         out[i : i + rows, ...] = block
     assert out is not None
-    if model.channel_axis is None:
-        return out[(slice(None),) * d + (0, ...)]
-    return xp.moveaxis(out, d, model.channel_axis)
+    return model.channels_back(out, len(tail))
 
 
 def tail_of(quantity: str, d: int) -> tuple[int, ...]:

@@ -228,11 +228,12 @@ class Model:
         halves = slice(None, C), slice(C, None)
         return backend.as_complex(*(values[(*before, half, ...)] for half in halves))
 
-    def channels_back(self, values: Array) -> Array:
-        """Gridded values with channels last, (..., C), as the input had them."""
+    def channels_back(self, values: Array, n_components: int = 0) -> Array:
+        """Gridded values (..., C), or with axes of components after that, as the input had them."""
+        k = values.ndim - 1 - n_components
         if self.channel_axis is None:
-            return values[..., 0]
-        return backend.namespace(values).moveaxis(values, -1, self.channel_axis)
+            return values[(slice(None),) * k + (0, ...)]
+        return backend.namespace(values).moveaxis(values, k, self.channel_axis)
 
     # --- models like it ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from elmfield._array.checks import choice, whole, wrong
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import need
 from elmfield.field import Field
+from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.partition import Partition, fixed_axes, plane_of
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def direction_lines(field: Field, every: int = 1) -> Floats:
     less its isotropic part, tells the direction and how sure the region is of it.
     """
     c = field.model.blended.groups[0].coefficients
-    if len(field.shape) != 2 or c.beliefs is None:
+    if len(field.shape) != 2 or not isinstance(c, FromSamples) or c.beliefs is None:
         told = "directions are those of a field of two axes fitted with oriented(...)"
         raise ValueError(f"{told}; got {field!r} with settings {field.settings}.")
     part, every = field.partition, whole("region", every)

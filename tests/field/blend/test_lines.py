@@ -51,7 +51,7 @@ def test_a_few_positions_of_many_regions(rng):
 def test_means_in_parts_are_means(rng, options, monkeypatch):
     field = ef.fit(rng.standard_normal(3000), **options)
     whole = field.resize(2500)
-    monkeypatch.setattr(means, "LINE_MAX_BOXES", 700)
+    monkeypatch.setattr(means, "MEANS_MAX_BOXES", 700)
     close(field.resize(2500), whole, 1e-13)
     monkeypatch.setattr(blended_room, "leads_along", lambda *_: False)
     close(whole, field.resize(2500), 1e-12)

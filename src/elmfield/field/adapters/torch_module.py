@@ -20,7 +20,7 @@ from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import borders_of, index_in_box
+from elmfield.field.tables.polynomials import index_in_box
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -54,7 +54,8 @@ class PointModule(nn.Module):
 
     def __init__(self, model: "Model") -> None:
         super().__init__()
-        self.borders = borders_of(model.domain)
+        ends = zip(model.domain.low, model.domain.high)
+        self.borders = list(zip(model.domain.axes, ends))
         self.d, self.single = len(model.shape), model.channel_axis is None
         self.is_complex = model.is_complex
         for name in ("offset", "scale"):
@@ -68,7 +69,7 @@ class PointModule(nn.Module):
         """Index coordinates of points (..., d), moved into the box: columns (n,) in float64."""
         x = points.reshape(-1, self.d).to(torch.float64)
         return [
-            index_in_box(torch, _detached, x[:, k], border, getattr(self, f"knots_{k}", None))
+            index_in_box(torch, _detached, x[:, k], *border, getattr(self, f"knots_{k}", None))
             for k, border in enumerate(self.borders)
         ]
 
@@ -107,6 +108,7 @@ class TableModule(PointModule):
 
     def values(self, index: list[Tensor]) -> Tensor:
         """Horner's rule on the rows of the points' cells."""
+        values: Tensor
         (values,) = self.polynomials.by_library(self.coefficients, index, [(0,) * self.d])
         return values
 

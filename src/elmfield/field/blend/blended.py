@@ -242,10 +242,6 @@ class Blended:
         found = self.partials(move(points, self.like, xp.float64), orders)
         return [xp.reshape(f, (*map(len, x), -1)) for f in found]
 
-    def plan(self, k: int, x: Floats, order: int = 0) -> AxisPlan:
-        """Which cells of axis k contribute at index coordinates `x`, and how, up to derivatives."""
-        return AxisPlan.make(self.partition, self.centres, k, x, order + self.holds_means)
-
     @property
     def holds_means(self) -> bool:
         """Whether the samples are the function's means over their cells, not its values.
@@ -295,7 +291,7 @@ class Blended:
             line *= runs[0].weights[:, None]
             return [np.add.reduceat(line, runs[0].starts, axis=0).astype(dtype, copy=False)]
         asked = [{o[k] for o in orders} for k in range(len(runs))]
-        plans = [self.plan(k, r.places, max(asked[k])) for k, r in enumerate(runs)]
+        plans = [AxisPlan.make(self, k, r.places, max(asked[k])) for k, r in enumerate(runs)]
         cells, room = [len(p.cells) for p in plans], capacity(self.like)
         each = group.model.n_modes * self.n_channels * (2 + len(orders))
         has_many_cells = math.prod(cells) * each > room

@@ -15,7 +15,7 @@ from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.means import Runs
 from elmfield.local.layers import Pieces, split
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, blend
+from elmfield.partition import blend
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -54,20 +54,16 @@ class AxisPlan:
     ramp: tuple[Floats, ...]
 
     @classmethod
-    def make(
-        cls, partition: Partition, centres: Floats, k: int, x: Floats, order: int = 0
-    ) -> "AxisPlan":
-        """The plan for index coordinates `x` on axis k of a regular partition.
-
-        `centres`, (N, d), are those of the regions' boxes. Derivatives up to `order` can be taken.
-        """
+    def make(cls, blended: "Blended", k: int, x: Floats, order: int = 0) -> "AxisPlan":
+        """The plan for index coordinates `x` on axis k of regular cells, up to derivatives."""
+        partition, order = blended.partition, order + blended.holds_means
         along: list[int | slice] = [0] * len(partition.shape)
         along[k] = slice(None)
         line = partition.labels[tuple(along)]  # one region per cell of this axis
         b = blend(partition, k, x, order)
         two = np.flatnonzero(b.ramp[0] > 0)
         cells, seat = np.unique(np.concatenate([b.lower, b.upper[two]]), return_inverse=True)
-        at, centre = np.concatenate([np.arange(len(x)), two]), centres[line[cells], k][seat]
+        at, centre = np.concatenate([np.arange(len(x)), two]), blended.centres[line[cells], k][seat]
         u = x[at] - centre
         if partition.periodic[k]:
             n = partition.shape[k]
@@ -188,7 +184,7 @@ def contracted(c: Array, axes: Sequence[AxisTable], orders: Sequence[Order]) -> 
 def dense_on_grid(blended: "Blended", x: list[Floats]) -> Array:
     """Values (p_1, ..., p_d, C) of dense layers: features once per pattern of places in a box."""
     xp, like, d = namespace(blended.like), blended.like, len(x)
-    plans, (which, row) = [blended.plan(k, c) for k, c in enumerate(x)], blended.group_of
+    plans, (which, row) = [AxisPlan.make(blended, k, c) for k, c in enumerate(x)], blended.group_of
     labels = blended.partition.labels[np.ix_(*(p.cells for p in plans))]
     offsets, members = [], []
     slots = []

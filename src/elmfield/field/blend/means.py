@@ -127,7 +127,6 @@ def averages(
     if split:
         cuts.append(_inside(axis, np.arange(axis.size, dtype=float) - 0.5, e))
     at = np.unique(np.concatenate(cuts))
-    at = at[np.append(True, np.diff(at) > 0)]
     middle = (at[:-1] + at[1:]) / 2
     box = np.clip(np.searchsorted(e, middle, side="right") - 1, 0, len(e) - 2)
     near = nearest(axis, middle)
@@ -204,11 +203,8 @@ COVERED_MIN_SHARE = 1e-9
 """A box with less than this part of it covered has no mean."""
 
 
-MEANS_MAX_PARTS = 1024
-"""Parts of boxes that are averaged at a time along the first axis: plans of long axes are wide."""
-
-LINE_MAX_BOXES = 1 << 15
-"""The same of boxes on a line, which need no plans; a dozen places of each are held at once."""
+MEANS_MAX_BOXES = 1 << 15
+"""Boxes, or parts of them, along the first axis at a time: a dozen places of each are held."""
 
 
 def knots_of(blended: "Blended", k: int) -> Floats:
@@ -346,8 +342,7 @@ def means_over(
     mean is NaN.
     """
     xp, given = namespace(model.offset), {} if weights is None else weights
-    is_product, ends = model.blended.axes is not None, edges[0]
-    fine = is_product if fine is None else fine
+    ends, fine = edges[0], model.blended.axes is not None if fine is None else fine
 
     def along(k: int, e: Floats | None, at: Floats) -> Runs:
         axis, weight = model.domain.axes[k], given.get(k)
@@ -365,8 +360,7 @@ def means_over(
     # With gaps a box has a run for each sample; they are taken some at a time.
     each = 1 + int(np.ptp(ends) / n) if gaps and ends is not None else 1
     parts = math.prod(len(a) for a in others) * int(model.offset.shape[0])
-    longest = LINE_MAX_BOXES if not others and is_product else MEANS_MAX_PARTS
-    step = max(1, min(capacity(model.offset) // max(1, 4 * parts * each), longest // each))
+    step = max(1, min(capacity(model.offset) // max(1, 4 * parts * each), MEANS_MAX_BOXES // each))
     found = []
     for i, j in runs_of(n, step):
         first = along(0, None if ends is None else ends[i : j + 1], own[0][i:j])

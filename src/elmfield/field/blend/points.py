@@ -255,8 +255,6 @@ def offset(field: "Blended", x: Array, region: Array, k: int) -> Array:
     if field.partition.periodic[k]:
         n = field.partition.shape[k]
         t = t - xp.round(t / n) * n
-    if np.all(field.radii[:, k] == 1):
-        return t
     return t / xp.take(move(np.ascontiguousarray(field.radii[:, k]), x), region)
 
 

@@ -142,7 +142,9 @@ class FromSamples(Coefficients):
         """
         xp, (_, r, C), G = namespace(self.like), self.shape, len(rows)
         store, lefts = None, []
-        for i, j, Y in self._batches(rows, self._work):
+        mixed = self.beliefs
+        work = 4 * max(math.prod(self.box), r) if mixed is None else 2 * mixed.work
+        for i, j, Y in self._batches(rows, work):
             if isinstance(self.model, WaveModel):
                 beliefs = self.model.beliefs
                 c = beliefs.alphas(Y, self._mixture(beliefs, Y, rows[i:j]))
@@ -168,13 +170,6 @@ class FromSamples(Coefficients):
             tell(j - i)
         left_over = to_numpy(xp.concat(lefts, axis=0)) if lefts else np.zeros((G, C))
         return xp.permute_dims(store, (1, 2, 0)), np.maximum(left_over, 0)
-
-    @property
-    def _work(self) -> int:
-        """Numbers that a region takes for each channel while its coefficients are made."""
-        if isinstance(self.model, WaveModel):
-            return 2 * self.model.beliefs.work
-        return 4 * max(math.prod(self.model.box), self.model.n_modes)
 
     def _batches(self, rows: Integers, work: int) -> Iterator[tuple[int, int, Array]]:
         """Samples (G, S, C) of some regions' boxes, as many at a time as memory allows.
@@ -217,10 +212,9 @@ class FromSamples(Coefficients):
         return beliefs.mixture(Y, self.boxes.rounding)
 
     def energy_weights(self, rows: Integers) -> Array:
-        """Weight p of every energy in some regions, (len(rows), K); TypeError without a choice."""
+        """Weight p of every energy in some regions that choose among them, (len(rows), K)."""
         beliefs = self.beliefs
-        if beliefs is None:
-            return super().energy_weights(rows)
+        assert beliefs is not None
         every = self._batches(rows, 4 * beliefs.work)
         found = [beliefs.weights(Y, self.boxes.rounding) for _, _, Y in every]
         return namespace(self.like).concat(found, axis=0)
@@ -232,8 +226,7 @@ class FromSamples(Coefficients):
         deviate from their mean by the weights of energies.
         """
         beliefs, found = self.beliefs, []
-        if beliefs is None:
-            raise TypeError("these regions have one energy each, so nothing spreads.")
+        assert beliefs is not None
         wide = [k for k, n in enumerate(self.box) if n > 1] or [0]
         D = beliefs.differences_at(points[:, wide])
         for _, _, Y in self._batches(rows, beliefs.work + D[:, :, 0].size):

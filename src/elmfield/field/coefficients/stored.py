@@ -95,10 +95,6 @@ class Coefficients(ABC):
         """The energies that each region chooses among by its samples; None where there is one."""
         return None
 
-    def energy_weights(self, rows: Integers) -> Array:
-        """Weight p of every energy in some regions, (len(rows), K); TypeError without a choice."""
-        raise TypeError("only regions of oriented(...) choose among energies.")
-
     def with_samples(self, boxes: "SampleBoxes") -> "Coefficients":
         """Those of the same regions for other samples; themselves where no samples are kept."""
         return self

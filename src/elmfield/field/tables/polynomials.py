@@ -19,7 +19,7 @@ from elmfield._array.autograd import Order, differentiable
 from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.domain import Domain
+from elmfield.domain import Axis
 from elmfield.errors import need
 from elmfield.local.layers import Pieces
 
@@ -163,7 +163,7 @@ class Polynomials:
         for rows in self.coefficients:
             # "clip" looks no cell up twice: they are inside already.
             term = partial(lambda rows, i: rows[i].take(cell, mode="clip"), rows)
-            found = horner(term, s, orders, self.degree, step_in_place)
+            found = horner(term, s, orders, self.degree)
             for a, values in zip(orders, found):
                 if any(a):
                     values *= self.stretch(a, cell)
@@ -209,30 +209,23 @@ class Polynomials:
 Term = Callable[[int], Array]
 """The coefficients of a term at all points, by its number."""
 
-Step = Callable[[Array, Array, Array, int], Array]
-"""A step of Horner's rule: ``total s + factor part``, where `part` stays; no `total` is 0."""
-
 
 def step(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
-    """A step in a library that keeps its own memory."""
+    """A step of Horner's rule: ``total s + factor part``, where `part` stays; no `total` is 0.
+
+    In NumPy it writes over `total`; torch takes it in one kernel.
+    """
+    if total is None:
+        return part * factor if factor != 1 or is_numpy(part) else part
     part = part if factor == 1 else part * factor
-    if total is None:
-        return part
-    return part.addcmul(total, s) if backend.is_torch(part) else total * s + part  # in one kernel
+    if is_numpy(total):
+        total *= s
+        total += part
+        return total
+    return part.addcmul(total, s) if backend.is_torch(part) else total * s + part
 
 
-def step_in_place(total: Array | None, part: Array, s: Array, factor: int = 1) -> Array:
-    """A step that writes over `total`."""
-    if total is None:
-        return part * factor
-    total *= s
-    total += part if factor == 1 else part * factor
-    return total
-
-
-def horner(
-    term: Term, s: list[Array], orders: list[Order], degree: int, step: Step = step
-) -> list[Array]:
+def horner(term: Term, s: list[Array], orders: list[Order], degree: int) -> list[Array]:
     """Derivatives by s of some orders, from the highest powers down, each term looked up once.
 
     Horner's rule ``p ← p s + c`` for a derivative is ``p' ← p' s + p``, and so on.
@@ -273,34 +266,27 @@ def _highest(orders: list[Order], k: int) -> list[tuple[Order, int]]:
     return list(found.items())
 
 
-Border = tuple[float, float, int, float | None, float | None, float, float]
-"""Of an axis: origin, step, size, period, turn of uneven samples, and both ends of its box."""
-
-
-def borders_of(domain: Domain) -> list[Border]:
-    """What :func:`index_in_box` needs of every axis."""
-    turns = [None if a.spacing is None else a.spacing.turn for a in domain.axes]
-    return [
-        (a.origin, a.step, a.size, a.period, turn, low, high)
-        for a, turn, low, high in zip(domain.axes, turns, domain.low, domain.high)
-    ]
-
-
 def index_in_box(
-    xp: ModuleType, stop: Callable[[Array], Array], x: Array, border: Border, knots: Array | None
+    xp: ModuleType,
+    stop: Callable[[Array], Array],
+    x: Array,
+    axis: Axis,
+    ends: tuple[float, float],
+    knots: Array | None,
 ) -> Array:
-    """Index coordinates of coordinates along an axis, moved into the box, by torch or JAX.
+    """Index coordinates of coordinates along an axis, moved between two ends, by torch or JAX.
 
-    `stop` gives an array that no gradient goes through.
+    `stop` gives an array that no gradient goes through; `knots` are those of an uneven axis.
     """
-    origin, step, size, period, turn, low, high = border
-    x = x if (origin, step) == (0, 1) else (x - origin) / step
-    if knots is not None:
+    size, (low, high) = axis.size, ends
+    x = x if (axis.origin, axis.step) == (0, 1) else (x - axis.origin) / axis.step
+    if axis.spacing is not None and knots is not None:
+        turn = axis.spacing.turn
         x = x if turn is None else x - xp.floor(stop(x) / turn) * turn
         piece = xp.clip(xp.searchsorted(knots, stop(x), side="right") - 1, 0, len(knots) - 2)
         x = piece + (x - knots[piece]) / (knots[piece + 1] - knots[piece])
         x = x / ((len(knots) - 1) // (size + 1)) - 1
-    if period is not None:
+    if axis.period is not None:
         x = x - xp.floor((stop(x) + 0.5) / size) * size
         x = xp.where((x < low) & (x + size <= high + 1e-9 * size), x + size, x)
     return xp.clip(x, low, high)
@@ -315,7 +301,8 @@ def jax_function(table: "Table") -> Callable[[Array], Array]:
     rows = jnp.asarray(rows.transpose(2, 1, 0) if is_numpy(own.coefficients) else rows)
     offset, scale = (jnp.asarray(to_numpy(v)) for v in (model.offset, model.scale))
     knots = [None if a.spacing is None else jnp.asarray(a.spacing.knots) for a in model.domain.axes]
-    borders, stop = list(zip(borders_of(model.domain), knots)), jax.lax.stop_gradient
+    ends = zip(model.domain.low, model.domain.high)
+    borders, stop = list(zip(model.domain.axes, ends, knots)), jax.lax.stop_gradient
     lattice = list(zip(own.low, own.per_unit, own.counts))
 
     def function(points: Array) -> Array:
