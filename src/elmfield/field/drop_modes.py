@@ -93,13 +93,9 @@ class Ledger:
     def cost(self, kept: list[Array]) -> float:
         """Coefficients kept, plus the index that says which, in coefficients."""
         total = 0.0
-        for k in kept:
-            xp = namespace(k)
-            rank = xp.arange(1, k.shape[2] + 1, device=device(k))
-            lengths = xp.max(xp.where(k, rank, xp.zeros_like(rank)), axis=2)
-            total += int(xp.sum(xp.astype(k, xp.int64))) + INDEX_BIT_COST * (
-                int(xp.sum(lengths)) + 16 * math.prod(lengths.shape)
-            )
+        for k in map(to_numpy, kept):
+            lengths = np.max(k * np.arange(1, k.shape[2] + 1), axis=2)
+            total += int(k.sum()) + INDEX_BIT_COST * (int(lengths.sum()) + 16 * lengths.size)
         return total
 
     def dropped(self, kept: list[Array]) -> Floats:
@@ -107,8 +103,7 @@ class Ledger:
         left = np.zeros(self.blended.partition.n_regions)
         for group, e, k in zip(self.blended.groups, self.energies, kept):
             xp = namespace(e)
-            out = xp.where(k, xp.zeros_like(e), e)
-            left[group.regions] = to_numpy(xp.sum(xp.astype(out, xp.float64), axis=(1, 2)))
+            left[group.regions] = to_numpy(xp.sum(xp.where(k, xp.zeros_like(e), e), axis=(1, 2)))
         return left
 
     def apply(self, kept: list[Array]) -> Blended:

@@ -22,9 +22,10 @@ class Coefficients(ABC):
     """The numbers, where they are kept."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """G, r and C."""
+        G, r, C = self.values.shape
+        return G, r, C
 
     @property
     def like(self) -> Array:
@@ -126,12 +127,6 @@ class Full(Coefficients):
     """
 
     values: Array = field(repr=False)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """G, r and C."""
-        G, r, C = self.values.shape
-        return G, r, C
 
     def take(self, rows: Integers) -> Array:
         """Coefficients (len(rows), r, C) of some regions."""

@@ -16,7 +16,6 @@ from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.field.blend.points import arranged, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import BLOCK_POINTS
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -90,15 +89,7 @@ class Direct:
         cells, C = self.blended.partition.n_cells, self.blended.n_channels
         spans, J = [where for where, _ in first.runs()], second.count
         span = np.repeat(np.arange(len(spans)), [where.stop - where.start for where in spans])
-        key = np.empty(len(x), np.int64)
-
-        def find(run: tuple[int, int]) -> None:
-            at = x[slice(*run)]
-            own = span.take(first.places(at[:, 0])[0])
-            own *= J
-            np.add(own, second.places(at[:, 1])[0], out=key[slice(*run)])
-
-        spread(find, runs(len(x), BLOCK_POINTS))
+        key = span.take(first.places(x[:, 0])[0]) * J + second.places(x[:, 1])[0]
         by = sort_order(key, len(spans) * J)
         starts = np.cumsum(np.bincount(key + 1, minlength=len(spans) * J + 1))
         asks = second.by_cell(slice(None))
@@ -146,10 +137,8 @@ class Direct:
     # --- few points ---------------------------------------------------------------------------
 
     def _sparse(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        part, places = (
-            self.blended.partition,
-            [own.places(x[:, k]) for k, own in enumerate(self.axes)],
-        )
+        part = self.blended.partition
+        places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
         two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
         # Each point asks its lower cells, and blended ones others; then by region.
         who, side = [np.arange(len(x))], [np.zeros((len(x), len(two)), np.int64)]

@@ -75,11 +75,6 @@ class Polynomials:
         """Number of channels C."""
         return int(self.coefficients.shape[0 if is_numpy(self.coefficients) else -1])
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the coefficients."""
-        return backend.n_bytes(self.coefficients)
-
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
         if not is_numpy(x):

@@ -61,10 +61,7 @@ def in_powers(block: Array, d: int, degree: int, near: int) -> Array:
     """Terms of a block, (..., T, j) up to a total degree `near`, as powers up to a `degree`."""
     if is_numpy(block):  # few powers make a term: a thirtieth of all products in 3-D
         M = _sparse_powers(d, degree, near)
-        rows = block.reshape(-1, *block.shape[-2:])
-        found = np.empty((len(rows), M.shape[0], rows.shape[2]))
-        for out, own in zip(found, rows):
-            out[...] = M @ own
+        found = np.stack([M @ own for own in block.reshape(-1, *block.shape[-2:])])
         return found.reshape(*block.shape[:-2], *found.shape[1:])
     M = move(powers_of(d, degree), block, block.dtype)
     kept = _within(d, degree, near)
@@ -219,11 +216,6 @@ class Table(AtPoints):
         return query(self.model, quantity, points, outside, missing, self.polynomials)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis of the array the field came from."""
-        return self.model.shape
-
-    @property
     def error(self) -> float:
         """The bound on values: no point is farther from the model, in its own unit."""
         return self.errors[0]
@@ -231,7 +223,7 @@ class Table(AtPoints):
     @property
     def n_bytes(self) -> int:
         """Memory that the table takes."""
-        return self.polynomials.n_bytes
+        return backend.n_bytes(self.polynomials.coefficients)
 
     def module(self) -> Any:
         """The table as a `torch.nn.Module`: values, and gradients by index, at points of torch.
