@@ -179,11 +179,6 @@ class AtPoints:
 
     model: "Model"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis of the array the field came from, without channels."""
-        return self.model.shape
-
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         """Refuse to be an array: NumPy would make one of a single object."""
         raise TypeError(

@@ -343,16 +343,14 @@ class Blended:
         labels = labels.reshape([len(e) - 1 for e in edges])
         new = np.full(part.n_regions, -1)
         new[regions] = np.arange(len(regions))
-        boxes: dict[str, Integers] = {}
-        if part.starts is not None and part.sizes is not None:
-            boxes = {"starts": part.starts[regions], "sizes": part.sizes[regions]}
+        starts, sizes = (None if own is None else own[regions] for own in (part.starts, part.sizes))
         groups = []
         for g in self.groups:
             rows = np.flatnonzero(new[g.regions] >= 0)
             if len(rows):
                 groups.append(g.rows(rows, new[g.regions[rows]]))
         return Blended(
-            partition=part.changed(edges=tuple(edges), labels=labels, **boxes),
+            partition=part.changed(edges=tuple(edges), labels=labels, starts=starts, sizes=sizes),
             groups=tuple(groups),
             centres=self.centres[regions],
             radii=self.radii[regions],

@@ -49,7 +49,7 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
         needed, windows = sorted({r for a in orders for _, _, r in leibniz(a)}), asked.windows
         local = local_values(field, asked.region, asked.columns, needed)
         found = {a: _weighted(a, windows, local) for a in orders}
-    return [asked.add(found[a]) for a in orders]
+    return [add_up(asked.points, found[a]) for a in orders]
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,36 @@ class Contributions:
     columns: list[Array]
     windows: list[list[Array]]
 
-    def add(self, answers: Array) -> Array:
-        """Sums (n, C) of the answers (m, C) to all questions of each point."""
-        first = self.points[0].shape[0]
-        xp, total = namespace(answers), answers[:first, :]
-        for at in self.points[1:]:
-            part = answers[first : (first := first + at.shape[0]), :]
-            total = put_rows(total, at, xp.take(total, at, axis=0) + part)
-        return total
+
+def add_up(points: list[Array], answers: Array) -> Array:
+    """Sums (n, C) of answers (m, C) at points that ask :func:`corners`."""
+    first = points[0].shape[0]
+    xp, total = namespace(answers), answers[:first, :]
+    for at in points[1:]:
+        part = answers[first : (first := first + at.shape[0]), :]
+        total = put_rows(total, at, xp.take(total, at, axis=0) + part)
+    return total
+
+
+def corners(is_blended: list[Array]) -> tuple[list[Array], Integers]:
+    """Which points ask each corner, the first of which all do; and the corner of each question.
+
+    A corner is the lower or upper cell on each axis, (m, d), where two contribute if a point, (n,),
+    `is_blended` there.
+    """
+    xp, n = namespace(is_blended[0]), is_blended[0].shape[0]
+    points, asked = list[Array](), []
+    # An axis without blends has no upper cell: 2^d corners are many in d = 20.
+    for corner in cartesian(*((0, 1) if bool(xp.any(own)) else (0,) for own in is_blended)):
+        active = [own for own, up in zip(is_blended, corner) if up]
+        if active:
+            at = xp.nonzero(reduce(and_, active))[0]
+        else:
+            at = xp.arange(n, device=device(is_blended[0]))
+        if at.shape[0] or not points:
+            points.append(at)
+            asked.append(np.full((at.shape[0], len(corner)), corner, bool))
+    return points, np.concatenate(asked)
 
 
 def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
@@ -88,20 +110,8 @@ def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
     blends = [blend(part, k, c, order) for k, (c, order) in enumerate(zip(columns, top))]
     labels = move(np.ascontiguousarray(part.labels.reshape(-1)), x)
-    points, corners = list[Array](), []
-    # An axis of one cell that does not repeat has no upper cell: 2^d corners are many in d = 20.
-    alone = [n == 1 and not wraps for n, wraps in zip(part.n_cells, part.periodic)]
-    for corner in cartesian(*((0,) if one else (0, 1) for one in alone)):
-        active = [b.ramp[0] > 0 for b, up in zip(blends, corner) if up]
-        at = (
-            xp.nonzero(reduce(and_, active))[0]
-            if active
-            else xp.arange(x.shape[0], device=device(x))
-        )
-        if at.shape[0] or not points:
-            points.append(at)
-            corners.append(np.full((at.shape[0], len(alone)), corner, bool))
-    who, uppers = xp.concat(points), np.concatenate(corners)
+    points, uppers = corners([b.ramp[0] > 0 for b in blends])
+    who = xp.concat(points)
     cell: Array = 0
     windows = []
     for k, (b, n_cells) in enumerate(zip(blends, part.n_cells)):

@@ -14,7 +14,7 @@ from elmfield._array.autograd import Order
 from elmfield._array.backend import is_on_host, sort_order, to_numpy
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Floats, Integers
-from elmfield.field.blend.points import arranged, dot
+from elmfield.field.blend.points import add_up, arranged, corners, dot
 from elmfield.field.tables.intervals import Intervals, intervals_of
 
 if TYPE_CHECKING:
@@ -139,14 +139,9 @@ class Direct:
     def _sparse(self, x: Floats, orders: list[Order]) -> list[Floats]:
         part = self.blended.partition
         places = [own.places(x[:, k]) for k, own in enumerate(self.axes)]
-        two = [own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)]
         # Each point asks its lower cells, and blended ones others; then by region.
-        who, side = [np.arange(len(x))], [np.zeros((len(x), len(two)), np.int64)]
-        for corner in list(cartesian((0, 1), repeat=len(two)))[1:]:
-            at = np.flatnonzero(np.logical_and.reduce([t for t, up in zip(two, corner) if up]))
-            who.append(at)
-            side.append(np.broadcast_to(corner, (len(at), len(corner))))
-        asks, sides = np.concatenate(who), np.concatenate(side).T
+        who, sides = corners([own.piece[j, 1] >= 0 for own, (j, _) in zip(self.axes, places)])
+        asks, sides = np.concatenate(who), sides.T.astype(np.int64)
         cell: Array = 0
         for own, (j, _), up, n in zip(self.axes, places, sides, part.n_cells):
             own_cell = j[asks]
@@ -172,11 +167,7 @@ class Direct:
             values = _by_region([known[k, i] for k, i in enumerate(a)], factors, seats, first)
             every = np.empty_like(values)
             every[by] = values
-            total, begin = every[: len(x)], len(x)  # the first corner asks for all points
-            for at in who[1:]:
-                total[at] += every[begin : begin + len(at)]
-                begin += len(at)
-            out.append(total)
+            out.append(add_up(who, every))
         return out
 
     def _of(self, rows: Integers) -> Floats:

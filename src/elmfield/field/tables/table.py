@@ -216,6 +216,11 @@ class Table(AtPoints):
         return query(self.model, quantity, points, outside, missing, self.polynomials)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis of the array the field came from."""
+        return self.model.shape
+
+    @property
     def error(self) -> float:
         """The bound on values: no point is farther from the model, in its own unit."""
         return self.errors[0]
