@@ -90,7 +90,7 @@ class Polynomials:
 
     def stretch(self, a: Order, cell: Array) -> Array:
         """What a derivative by s is by steps: a number, or one for each cell of (n,)."""
-        found: Array = math.prod((2.0 * m) ** i for m, i in zip(self.per_unit, a))
+        found: Array = math.prod([(2.0 * m) ** i for m, i in zip(self.per_unit, a)])
         for k, (i, own) in enumerate(zip(a, self.per_step)):
             if i and own is not None:
                 j = cell // math.prod(self.counts[k + 1 :]) % self.counts[k]
@@ -195,9 +195,10 @@ class Polynomials:
 
         found = horner(term, s, orders, self.degree)
         for n, a in enumerate(orders):
-            by = self.stretch(a, cell)
-            by = by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
-            found[n] = found[n] * by if any(a) else found[n]
+            if any(a):
+                by = self.stretch(a, cell)
+                by = by if isinstance(by, float) else backend.cast(by, found[n])[:, None]
+                found[n] = found[n] * by
         return found
 
 
