@@ -25,6 +25,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 
 CODE := src tests benchmarks paper measurement changes/gather.py docs/conf.py docs/links.py docs/cards.py docs/listing.py docs/tutorials docs/gallery release
 
+# Python keeps the modules that it has compiled, whatever the environment says: else each process
+# that tests start compiles all of them again, a third of the time of `make quick`.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Where `paper` and `bench` work.
 DEVICE ?= cpu
 
@@ -52,9 +56,11 @@ types: $(VENV)/.test
 layers: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
-# Without what tries to break it, other projects' tests, and the scripts of paper/ and benchmarks/.
+# Without what takes long, what tries to break it, other projects' tests, and the scripts of paper/
+# and benchmarks/; of parametrised tests three cases, of generated inputs five.
 fast: $(VENV)/.test
-	ELMFIELD_LIBRARIES=numpy $(PY) -m pytest -m 'not slow' \
+	ELMFIELD_LIBRARIES=numpy ELMFIELD_HYPOTHESIS=few ELMFIELD_CASES=3 \
+		$(PY) -m pytest -m 'not slow and not thorough' \
 		$(addprefix --ignore tests/,research robust outside measurement)
 
 pytest: $(VENV)/.test

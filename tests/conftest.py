@@ -29,6 +29,7 @@ threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), "blas")
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
 # Where it is enough that a test fails, as of mutants, nobody waits for the smallest example.
 settings.register_profile("unshrunk", settings.get_profile("fixed"), phases=[Phase.generate])
+settings.register_profile("few", settings.get_profile("unshrunk"), max_examples=5)
 settings.load_profile(os.environ.get("ELMFIELD_HYPOTHESIS", "fixed"))
 
 LIBRARIES = {
@@ -38,6 +39,10 @@ LIBRARIES = {
 }
 TRIED = os.environ.get("ELMFIELD_LIBRARIES", ",".join(LIBRARIES)).split(",")
 """Those that tests run on; `make quick` takes NumPy alone."""
+
+
+CASES = int(os.environ.get("ELMFIELD_CASES", "0"))
+"""Of a parametrised test, so many cases run at most; all if 0."""
 
 
 class NoTorch:
@@ -106,11 +111,26 @@ def installed(tmp_path_factory):
     return where / "site"
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # cases that a mark leaves out are not counted
+def pytest_collection_modifyitems(config, items):
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and not _cuda():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+    if CASES:
+        kept = set(_spread(items))
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _spread(items):
+    """Of each test `CASES` cases at most: the first, the last, and some evenly between."""
+    tests = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        n = min(CASES, len(cases))
+        yield from (cases[round(k)] for k in np.linspace(0, len(cases) - 1, n))
 
 
 def _cuda():

@@ -44,6 +44,7 @@ def test_points_outside_get_the_value_at_the_border(rng):
     assert abs(near - inside) < 0.2 < abs(near - model.predict([[0.5, 0.5]])[0])
 
 
+@pytest.mark.thorough
 def test_pipelines_and_searches(rng):
     X, y = waves(rng, 120)
     y = y + 0.05 * rng.standard_normal(len(y))
@@ -116,6 +117,7 @@ def test_deviations_are_those_of_the_field(rng):
     np.testing.assert_array_equal(s, model.field_.std(X[:20]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("denoise", [0.1, True])
 def test_weights_are_repeated_samples_and_inverse_variances(denoise, rng):
     X, y = waves(rng, 150)

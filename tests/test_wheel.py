@@ -67,6 +67,7 @@ def imported():
     return {NAMES.get(name.lower(), name.lower().replace("_", "-")) for name in found}
 
 
+@pytest.mark.thorough
 def test_what_is_imported_is_declared():
     extras = PROJECT["optional-dependencies"]
     declared = {named(r) for r in PROJECT["dependencies"]}

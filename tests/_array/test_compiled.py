@@ -125,6 +125,7 @@ def test_a_process_with_and_without_loops_makes_the_same_model(tmp_path):
     assert made[0] == made[1]
 
 
+@pytest.mark.thorough
 def test_a_loop_without_a_folder_to_keep_it_in_is_compiled_all_the_same(monkeypatch):
     numba = pytest.importorskip("numba")
     usual, asked = numba.njit, []

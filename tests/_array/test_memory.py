@@ -9,6 +9,7 @@ import elmfield as ef
 from elmfield._array.running import capacity, with_less_memory
 
 
+@pytest.mark.thorough
 def test_a_limit_bounds_the_memory_of_a_fit_and_a_resize(rng):
     values = rng.standard_normal((1024, 1024)).astype("float32")  # 4 MiB in, 6.25 MiB kept
     ef.fit(values[:64, :64])

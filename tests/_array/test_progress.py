@@ -65,6 +65,7 @@ def test_true_draws_a_bar_until_all_is_done(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.thorough
 def test_work_that_fails_gives_the_cursor_back(monkeypatch):
     terminal = on_terminal(monkeypatch)
     report = reporter(True)

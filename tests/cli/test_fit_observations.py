@@ -4,10 +4,12 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 EDGES = [0, 31, 59, 90, 120]
 
 
+@pytest.mark.thorough
 def test_means_of_a_table_are_kept(run, folder):
     rows = (f"mean,{a},{b},{np.sin(a):.6f},0\n" for a, b in pairwise(EDGES))
     (folder / "months.csv").write_text("kind,t_low,t_high,value,noise\n" + "".join(rows))

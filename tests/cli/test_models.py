@@ -115,6 +115,7 @@ def noisy(picture):
     return np.clip(picture + noise, 0, 255).astype(np.uint8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", ["--psnr 160", "--max-error 0.005"])
 def test_a_target_holds_whatever_the_dtype_asked_for(words, tmp_path, told):
     """Of samples stored for an error, not of coefficients that a dtype would round."""
@@ -149,6 +150,7 @@ def test_options_are_spelt_as_in_python(folder, told):
     assert made["coefficients"] == 12 * 3 * made["regions"]
 
 
+@pytest.mark.thorough
 def test_channels_by_name(tmp_path, told):
     np.savez(tmp_path / "x.npz", u=np.random.default_rng(0).random((3, 20, 24)))
     for axis in ("axis0", "-3", "0"):

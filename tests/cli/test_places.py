@@ -144,6 +144,7 @@ def sst(folder):
     return folder / "sst.elm"
 
 
+@pytest.mark.thorough
 def test_target_grids(folder, told, sst):
     xr = pytest.importorskip("xarray")
     facts = told("render", sst, "-o", folder / "a.nc", "--grid", "17x36", "--mean")

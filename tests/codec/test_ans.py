@@ -39,6 +39,7 @@ def decoded(tables, classes, data):
     return [reader.decode(tables, k) for k in classes], reader.finish()
 
 
+@pytest.mark.thorough
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.lists(st.integers(0, 40), max_size=12),
@@ -65,6 +66,7 @@ def test_any_batches_come_back_also_by_the_slow_decoder(
     assert not rest[n_tail:].any()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_tail", [0, 100])
 def test_lanes_cost_nine_bits_where_the_tail_has_words_for_them(n_tail):
     tables, freq, classes, symbols = drawn(1, [400] * 100)

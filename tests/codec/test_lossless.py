@@ -162,6 +162,7 @@ def test_tiles_hold_little_besides_their_samples(rng):
     assert len(pack(incompressible)) <= incompressible.nbytes + 16
 
 
+@pytest.mark.thorough
 def test_several_tiles_at_once_are_the_tiles_alone(rng, way):
     arrays = [smooth(rng, s, d) for s in [(40, 50), (9,)] for d in ("uint8", "float32", "int16")]
     arrays += [noise(rng, (40, 50), "uint8"), np.zeros((40, 50), np.uint8), np.zeros((0, 3))]
@@ -365,6 +366,7 @@ def test_photographs_are_smaller_than_png(data, number):
         assert len(packed) < part * len(png.getvalue())
 
 
+@pytest.mark.thorough
 def test_a_lattice_goes_through_zero_where_samples_do(rng):
     places = rng.integers(0, 250, (2, 40, 300)) * (rng.random((2, 40, 300)) < 0.5)
     for values in (places, places[:, ::-1], places[:, :, ::-1]):
@@ -373,6 +375,7 @@ def test_a_lattice_goes_through_zero_where_samples_do(rng):
         np.testing.assert_array_equal(unpack(pack(scaled)), scaled)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps memory")
 def test_memory_of_parts_is_used_again():
     """A fifth of the time went to fresh pages: 13 000 of them for this array."""

@@ -90,6 +90,7 @@ def test_a_finer_step_costs_more_and_errs_less():
     assert errors == sorted(errors, reverse=True)
 
 
+@pytest.mark.thorough
 def test_a_rate_curve_is_close_to_what_happens():
     rng = np.random.default_rng(0)
     tiles = [scale * (waves((420, 400)) + rng.normal(size=(420, 400))) for scale in (1, 1.5, 2, 3)]
@@ -266,6 +267,7 @@ def test_numbers_up_to_the_last_of_their_dtype(dtype, rng):
     assert error(unpack(pack(values, max_error=bound)), values) <= bound
 
 
+@pytest.mark.thorough
 def test_a_bound_is_kept_by_a_lattice_or_by_corrections_whichever_is_smaller(rng):
     rough = waves((96, 128)) + rng.normal(scale=3, size=(96, 128)).astype("float32")
     rough[:, :20] = 0
@@ -280,6 +282,7 @@ def test_a_bound_is_kept_by_a_lattice_or_by_corrections_whichever_is_smaller(rng
     assert [data for data, _ in many] == each
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32"])
 @pytest.mark.parametrize("channel_axis", [None, 2])
 def test_rough_samples_go_to_a_lattice_with_the_errors_of_the_step(dtype, channel_axis, rng):
@@ -428,6 +431,7 @@ def is_interpolated(data):
     return data[2] == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("shape", "bound"),
     [
@@ -458,6 +462,7 @@ def test_interpolation_of_what_is_calm_takes_few_bytes():
     assert error(unpack(data), calm) <= 1e-3
 
 
+@pytest.mark.thorough
 def test_what_is_smooth_in_time_is_interpolated_in_time_last(rng):
     y, x = np.mgrid[:40, :60]
     one, other = 10 * np.sin(x / 9) * np.cos(y / 7), 10 * np.cos(x / 8 + y / 9)
@@ -469,6 +474,7 @@ def test_what_is_smooth_in_time_is_interpolated_in_time_last(rng):
     np.testing.assert_array_equal(interpolated_oracle.unpack(data), unpack(data))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_interpolation_by_both_ways_is_the_same_also_of_damaged_tiles(seed, monkeypatch):
     if not running.installed():
@@ -503,6 +509,7 @@ def test_interpolation_by_both_ways_is_the_same_also_of_damaged_tiles(seed, monk
         assert found[0] == found[1]
 
 
+@pytest.mark.thorough
 def test_parts_of_a_large_array_are_not_cut_again(monkeypatch):
     monkeypatch.setattr("elmfield.codec.PART_SAMPLES", 1 << 9)
     values = waves((400, 90)).astype("float32")  # 16 parts, each of more than two times that
@@ -583,6 +590,7 @@ def rough_arrays(rng):
     yield waves((200, 140)) + (rng.random((200, 140)) < 0.01) * 1e4, {"max_error": 4.0}
 
 
+@pytest.mark.thorough
 def test_compiled_loops_write_and_read_the_same_bytes(rng, monkeypatch):
     if not running.installed():
         pytest.skip("numba is not installed")

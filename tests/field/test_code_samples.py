@@ -135,6 +135,7 @@ def test_enough_bytes_lose_nothing():
     assert np.array_equal(np.round(field.samples()), values)
 
 
+@pytest.mark.thorough
 def test_a_crop_of_a_coded_field_is_that_of_its_samples(tmp_path):
     values = rough((300, 260))
     field = ef.fit(values, ef.smooth(psnr=45))
@@ -183,6 +184,7 @@ def test_coded_fields_have_the_cells_and_blend_of_the_default():
     assert coded.settings.order == plain.settings.order
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_kept_is_refused():
     with pytest.raises(ValueError, match=r"whole numbers up to 4.61e\+18 .* rounds them by 512"):
         ef.fit(2**62 + np.arange(400).reshape(20, 20), ef.smooth(max_error=1))

@@ -129,6 +129,7 @@ def test_turning_a_periodic_array_by_whole_cells_turns_its_field(cells, shift, s
     close(turned(x + np.array([16 * shift, 0])), field(x), 1e-11)
 
 
+@pytest.mark.thorough
 @given(n=st.integers(2, 70), seed=SEEDS)
 def test_there_is_no_seam(n, seed):
     rng = np.random.default_rng(seed)

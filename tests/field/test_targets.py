@@ -76,6 +76,7 @@ def spiral(kind=1.0):
     return (50 * np.exp(1j * angle)).astype(np.result_type(kind, np.complex64))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_complex_errors_stay_within_a_bound(kind):
     values = spiral(kind)
@@ -222,6 +223,7 @@ def test_denoising_gains_and_beats_wavelets(level):
         assert ef.psnr(fine, clean) > ef.psnr(fine, wavelet)
 
 
+@pytest.mark.thorough
 def test_what_denoising_took_off_is_in_the_error(picture):
     noisy = picture + 5 * np.random.default_rng(2).standard_normal(picture.shape)
     for noise in (True, 5.0):

@@ -83,6 +83,7 @@ def test_gaps_of_a_plane_are_filled_exactly(missing):
     close(field.samples(missing="fill"), y, 1e-12)
 
 
+@pytest.mark.thorough
 def test_a_sine_on_random_nodes_is_better_than_a_cubic_spline():
     better, above = 0, 0
     for seed in range(20):
@@ -222,6 +223,7 @@ def test_means_over_uneven_cells_by_quadrature_tables_files_and_torch(tmp_path):
     close(stream.means(e, np.arange(9) - 0.5), y, 1e-9)
 
 
+@pytest.mark.thorough
 def test_a_sine_of_means_is_nearer_than_one_of_points():
     errors = []
     for seed in range(20):
@@ -264,6 +266,7 @@ def test_a_sample_on_the_border_of_its_cell_as_at_a_pole():
     assert np.array_equal(field.to_xarray().latitude, lat)
 
 
+@pytest.mark.thorough
 def test_files_streams_crops_and_targets_are_the_same_function(tmp_path):
     rng = np.random.default_rng(5)
     coords = [uneven(rng, 90, 10.0), uneven(rng, 50, 10.0)]

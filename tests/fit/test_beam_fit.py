@@ -59,6 +59,7 @@ def test_least_squares_region_by_region(xp, wavy, overlap, periodic):
     )
 
 
+@pytest.mark.thorough
 def test_regions_smaller_than_the_network_are_interpolated(wavy):
     part = ef.beam(wavy, cell=6, regions=36)
     field = ef.fit(wavy, ef.paper(width=60), partition=part)

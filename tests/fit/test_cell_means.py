@@ -80,6 +80,7 @@ def test_single_precision_and_complex_numbers(rng):
     close(ef.fit(both, samples="means").means(*cells(field)), both, 1e-10)
 
 
+@pytest.mark.thorough
 def test_targets_noise_and_streams_hold_means(rng, tmp_path):
     values = np.cumsum(rng.standard_normal((40, 44)), axis=0)
     noisy = ef.fit(values, ef.oriented(denoise=0.5), samples="means")

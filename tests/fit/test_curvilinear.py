@@ -202,6 +202,7 @@ def test_rows_of_a_swath_may_overlap():
     assert np.nanpercentile(np.abs(found - wave(*at.T)), 99) < 1e-2 * np.ptp(values)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["rotated", "overlapping", "periodic", "polar", "four samples"])
 def test_many_places_are_found_where_few_are(kind):
     j, i = np.indices((40, 50))

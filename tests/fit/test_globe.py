@@ -118,6 +118,7 @@ def test_gradient_and_laplacian_of_a_known_function(warm, rng):
         assert np.linalg.norm(warm.laplacian(x) - lap) < 5 * limit * np.linalg.norm(lap)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pole", [90.0, -90.0])
 def test_poles_are_single_points(wind, warm, pole):
     x = np.stack([np.full(9, pole), np.linspace(0, 360, 9)], axis=-1)
@@ -245,6 +246,7 @@ def test_sections_along_great_circles(warm):
     assert np.isfinite(over).all()
 
 
+@pytest.mark.thorough
 def test_components_by_name(grid):
     ds = winds(*grid)
     three = ds.assign(t=temperature(*grid))[["t", "v", "u"]]

@@ -69,6 +69,7 @@ def test_what_was_filled_in_does_not_tell_the_level(rng):
     assert noise_level(y, present) == pytest.approx([1.0], rel=0.08)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("missing", [0.02, 0.2, 0.5])
 def test_scattered_gaps_do_not_hide_the_level(missing, rng):
     truth = np.add.outer(np.arange(70.0) ** 2 / 500, np.sin(np.arange(64) / 6))
@@ -115,6 +116,7 @@ def test_a_signal_far_above_the_noise_is_kept(rng):
     close(found, truth, 2e-5)
 
 
+@pytest.mark.thorough
 def test_constants_and_ramps_are_left_alone():
     i, j = np.indices((40, 30))
     for values in (np.full((40, 30), 4.5), 2.0 * i - j):
@@ -123,6 +125,7 @@ def test_constants_and_ramps_are_left_alone():
             close(found, values, 1e-11 * max(1, np.ptp(values)))
 
 
+@pytest.mark.thorough
 def test_clip_keeps_to_the_limits_of_the_samples(rng):
     truth = np.where(picture((60, 60)) > 0, 255.0, 0.0)
     noisy = np.clip(truth + 40 * rng.standard_normal(truth.shape), 0, 255)
@@ -140,6 +143,7 @@ def test_all_libraries_denoise_alike(xp, rng):
     close(found, remove_noise(y, np.array(0.1), (False, True))[0], 1e-4)  # single precision
 
 
+@pytest.mark.thorough
 def test_channels_have_levels_of_their_own(rng):
     truth = picture((60, 60))
     noisy = np.stack([truth + s * rng.standard_normal(truth.shape) for s in (2, 20)], axis=-1)

@@ -129,6 +129,7 @@ def test_a_slanted_edge_is_better_between_its_samples():
     assert errors[0] < 0.6 * errors[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "least"), [("kodim05", 24.7), ("kodim23", 33.1)])
 def test_photographs_held_out(name, least, data):
     from paper.research import datasets
@@ -240,6 +241,7 @@ def test_an_encoder_keeps_its_order_and_gives_each_frame_its_own_beliefs(rng):
         close(field(x), ef.fit(frame, fields[0].settings)(x), 1e-12)
 
 
+@pytest.mark.thorough
 def test_little_memory_changes_nothing(rng):
     y = walk(rng, (60, 60))
     wanted = ef.fit(y, ef.oriented()).resize(scale=2)
@@ -280,6 +282,7 @@ def test_all_masked_is_refused():
 # --- gaps -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_gaps_are_filled_and_what_is_present_is_met(rng):
     y = edge((48, 60))
     missing = rng.random(y.shape) < 0.5

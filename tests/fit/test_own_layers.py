@@ -82,6 +82,7 @@ def test_regions_draw_different_layers_and_the_same_again():
             close(both[g], layer.of_region(i)(t[g], order), 1e-12)
 
 
+@pytest.mark.thorough
 def test_the_default_blends_between_samples_and_meets_them(rng):
     values = rng.random((64, 64))
     field = ef.fit(values, ef.paper(cell=32, width=1024))

@@ -84,6 +84,7 @@ def test_tables_of_high_orders_are_certified(rng):
     close(table(at), field(at), table.error)
 
 
+@pytest.mark.thorough
 def test_noise_on_a_smooth_line_is_taken_out_as_by_a_smoothing_spline():
     t, x = np.linspace(0, 1, 200), np.arange(200.0)
     ours, theirs = [], []
@@ -105,6 +106,7 @@ def test_noise_on_a_smooth_plane_is_averaged_over_large_boxes(rng):
     assert left < 0.8 * best
 
 
+@pytest.mark.thorough
 def test_rough_scattered_samples_take_an_order_between():
     rng = np.random.default_rng(0)
     walk = np.cumsum(np.cumsum(rng.standard_normal((80, 80)), axis=0), axis=1)

@@ -16,6 +16,7 @@ def series(calendar, n=3 * 365):
     return xr.DataArray(values, dims="time", coords={"time": time}, name="t", attrs={"units": "C"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "all_leap", "julian"])
 def test_a_series_of_three_years(calendar, tmp_path):
     da = series(calendar)

@@ -23,6 +23,7 @@ def waves():
     return np.sin(0.05 * x) * np.cos(0.04 * y)
 
 
+@pytest.mark.thorough
 def test_a_model_is_one_layer_of_several_scales(waves, tmp_path):
     ef.save(ef.fit(waves), tmp_path / "waves.elm")
     [(arrays, options, kind)] = read(tmp_path / "waves.elm")

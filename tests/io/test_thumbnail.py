@@ -78,6 +78,7 @@ def test_a_file_that_is_gone_leaves_the_table(monkeypatch, error):
     assert field._repr_html_().startswith("<table>")
 
 
+@pytest.mark.thorough
 def test_nothing_is_imported_for_it_before_it_is_asked_for():
     code = "import sys, elmfield; sys.exit('elmfield.io.view_source' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -48,6 +48,7 @@ def test_without_loss_arrays_come_back_bit_for_bit(dtype, shape):
     assert array.dtype == values.dtype
 
 
+@pytest.mark.thorough
 @PROFILE
 @given(seed=SEEDS)
 def test_any_array_comes_back_as_zarrs_own_serializer_gives_it(seed):
@@ -106,6 +107,7 @@ def test_a_psnr_is_reached_in_every_chunk(dtype):
         assert 35 <= ef.psnr(truth, array[part].astype(float)) < 37
 
 
+@pytest.mark.thorough
 def test_gaps_come_back_as_gaps():
     values = np.where(rough((60, 50), 3) > 0, rough((60, 50)), np.nan).astype("float32")
     for codec in (Codec(), Codec(max_error=0.1), Codec(psnr=40)):
@@ -158,6 +160,7 @@ def test_a_models_samples_are_an_array_of_zarr(tmp_path):
     assert np.array_equal(zarr.open_group(tmp_path / "x.elm.zarr", mode="r")["samples"][:], values)
 
 
+@pytest.mark.thorough
 def test_tiles_smaller_than_their_chunk_are_filled_up(tmp_path, monkeypatch):
     monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 13)
     values = rough((70, 61))

@@ -33,6 +33,7 @@ def test_append_along_time(tmp_path):
     assert_near(xr.open_zarr(path, consolidated=False), frames(7))
 
 
+@pytest.mark.thorough
 def test_regions_from_dask_chunks(tmp_path):
     dask = pytest.importorskip("dask")
     path, whole = tmp_path / "a.zarr", frames(6).chunk(time=2, y=10)

@@ -77,6 +77,7 @@ def test_a_curve_of_every_kind_is_that_of_its_fits(picture, options):
         assert found == pytest.approx(ef.psnr(picture, fitted), abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layers", ["shared", "own"])
 @pytest.mark.filterwarnings("ignore::elmfield.RankWarning")
 def test_a_curve_on_merged_regions_is_that_of_their_fits(picture, layers):

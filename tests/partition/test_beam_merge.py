@@ -48,6 +48,7 @@ def compare(values, cell, quantile, stop=1, periodic=(), boxes=False, **energy):
     return tau, regions, beta
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),

@@ -48,6 +48,7 @@ def test_the_search_finds_a_threshold_where_there_is_one(rng):
         assert found.next_energy < math.inf  # it ended by itself: nothing below τ was left
 
 
+@pytest.mark.thorough
 def test_a_large_dark_part_does_not_change_the_result(rng, monkeypatch):
     values = rng.random((72, 72)) * np.linspace(0, 1, 72) ** 2
     values[:, :40] = 0
@@ -161,6 +162,7 @@ def test_boxes_reach_any_number(regions, periodic):
     assert all_boxes(partition)
 
 
+@pytest.mark.thorough
 def test_large_boxes_are_boxes():
     values = np.zeros((128, 128))
     values[:8] = np.random.default_rng(0).standard_normal((8, 128))

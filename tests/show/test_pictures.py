@@ -107,6 +107,7 @@ def test_what_cannot_be_drawn(rng):
         pictures.draw_partition(part(), rng.random((9, 8)))
 
 
+@pytest.mark.thorough
 def test_pictures_without_matplotlib_name_what_is_missing():
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"

@@ -47,6 +47,7 @@ def test_a_few_positions_of_many_regions(rng):
     close(along(blended, x), blended.on_grid([x]), 1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"periodic": [0]}])
 def test_means_in_parts_are_means(rng, options, monkeypatch):
     field = ef.fit(rng.standard_normal(3000), **options)

@@ -16,6 +16,7 @@ def edges_in(rng, low, high, n):
     return low + (high - low) * np.concatenate([[0], np.cumsum(steps) / steps.sum()])
 
 
+@pytest.mark.thorough
 @settings(max_examples=6)
 @given(seed=SEEDS, channels=st.booleans())
 def test_means_are_integrals_over_volumes(seed, channels):

@@ -93,6 +93,7 @@ def test_totals_are_of_slabs_in_any_cut(of):
     close(totals.means(), block_means(y, 3, 2), 1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_a_coarse_look_at_coded_samples(dtype, tmp_path):
     y, x = np.mgrid[0:200, 0:300]

@@ -33,6 +33,7 @@ def sea(land):
     )
 
 
+@pytest.mark.thorough
 def test_a_bare_array_is_filled_unless_one_asks(land, rng):
     values = np.where(land, np.nan, rng.standard_normal(land.shape))
     field = ef.fit(values)
@@ -102,6 +103,7 @@ def test_land_in_land_out_by_every_way(sea, land, tmp_path):
     assert np.array_equal(picture[..., -1] == 0, land)  # transparent
 
 
+@pytest.mark.thorough
 def test_the_way_can_be_chosen_once(sea):
     field = ef.fit(sea, missing="fill")
     assert field.model.missing is not None
@@ -112,6 +114,7 @@ def test_the_way_can_be_chosen_once(sea):
         ef.fit(sea, missing="zero")
 
 
+@pytest.mark.thorough
 def test_whole_numbers_say_gaps_by_their_file_s_number(land, tmp_path):
     xr = pytest.importorskip("xarray")
     pytest.importorskip("netCDF4")
@@ -133,6 +136,7 @@ def test_whole_numbers_say_gaps_by_their_file_s_number(land, tmp_path):
         bare.samples(dtype="uint8")
 
 
+@pytest.mark.thorough
 def test_crops_channels_and_batches_keep_their_gaps(land, rng):
     values = rng.standard_normal((*land.shape, 2))
     values[land, 0] = np.nan
@@ -193,6 +197,7 @@ def test_gaps_cost_a_bit_each(land, rng, tmp_path):
     assert more < land.size / 8 + 2000
 
 
+@pytest.mark.thorough
 def test_gaps_on_any_library(xp, land, rng):
     values = np.where(land, np.nan, rng.standard_normal(land.shape))
     field = ef.fit(xp.asarray(values), missing="nan")

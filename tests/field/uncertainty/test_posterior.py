@@ -80,6 +80,7 @@ class TestEveryPosterior:
         assert (found > 0).all()
         assert found.dtype.kind == "f"
 
+    @pytest.mark.thorough
     def test_grids_equal_points(self, kind):
         field = FIELDS[kind]
         x = inside(field, 3)
@@ -204,6 +205,7 @@ def test_is_zero_at_samples_and_grows_away_from_them(kind):
         assert (far > near).all()
 
 
+@pytest.mark.thorough
 def test_grows_into_gaps_and_beyond_the_border():
     y = PICTURE.copy()
     y[20:30, 20:30] = np.nan
@@ -374,6 +376,7 @@ def test_noisy_points_are_an_exact_process():
     assert np.allclose(np.diagonal(near.joint(x)), exact, rtol=0.03)
 
 
+@pytest.mark.thorough
 def test_bins_of_noisy_points_are_as_sure_as_their_samples():
     rng = np.random.default_rng(0)
     x, at = rng.uniform(0, 24, (600, 2)), rng.uniform(4, 20, (40, 2))
@@ -392,6 +395,7 @@ def test_bins_of_noisy_points_are_as_sure_as_their_samples():
     assert few.binned() is few
 
 
+@pytest.mark.thorough
 def test_weights_of_points_are_their_own_noise(tmp_path):
     # Surer samples on one side: deviations of the process with the noise of each.
     rng = np.random.default_rng(4)
@@ -415,6 +419,7 @@ def test_weights_of_points_are_their_own_noise(tmp_path):
     assert (error < 4 * s).all()
 
 
+@pytest.mark.thorough
 def test_mean_and_integral_are_those_of_the_exact_process():
     rng = np.random.default_rng(2)
     where = rng.uniform(0, 20, (400, 2))
@@ -599,6 +604,7 @@ def test_noise_left_differs_from_place_to_place(level):
     assert s[:, 4:40].mean() < 0.6 * s[:, 56:92].mean()
 
 
+@pytest.mark.thorough
 def test_noise_left_of_parts_and_channels():
     y = np.stack([rough((40, 36), 2.0, seed=k) for k in range(2)], axis=-1)
     field = ef.fit(y, ef.smooth(denoise=[0.2, 0.4]), channel_axis=-1)
@@ -634,6 +640,7 @@ def test_dense_layers_are_bayesian_regression():
         assert np.allclose(field.std(x), np.sqrt(left * np.sum(parts**2, axis=1)), rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "settings", [ef.paper(cell=16, width=96), ef.paper(cell=8, width=64, ridge=3.0)]
 )
@@ -677,6 +684,7 @@ def test_few_samples(shape):
     assert field.std(np.zeros(len(shape))) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_report_tells_calibration_whatever_was_asked_before():
     for field in (ef.fit(PICTURE), ef.fit(GAPS), ef.fit(PICTURE, ef.oriented())):
         shares = field.report()["left-out samples inside 50, 90, 99 %"]

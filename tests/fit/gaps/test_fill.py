@@ -129,6 +129,7 @@ def test_all_libraries_fill_alike(xp, rng):
     assert np.array_equal(found[present], values[present][:, None])
 
 
+@pytest.mark.thorough
 def test_a_mirrored_array_is_filled_as_the_mirror_image(rng):
     values = rng.standard_normal((37, 50)).cumsum(0).cumsum(1)
     present = ~gaps(rng, values.shape, 0.5)
@@ -156,6 +157,7 @@ def test_planes_are_nearly_filled_as_planes(share, bound, rng):
 # --- ways to say that a sample is missing ------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_nan_mask_and_masked_array_are_one(xp, rng):
     values = rng.standard_normal((21, 17))
     missing = gaps(rng, values.shape, 0.2)

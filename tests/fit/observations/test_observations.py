@@ -255,6 +255,7 @@ class TestOneRegion:
         rows = posterior.rows.matrix(ob.values(OTHERS[:5], np.zeros(5)), 1) @ c
         np.testing.assert_allclose(rows @ rows.T, posterior.joint(x), rtol=1e-6)
 
+    @pytest.mark.thorough
     def test_a_draw_is_one_function_however_many_points_ask(self):
         y = np.stack([wave(POINTS), -wave(POINTS)], 1)
         field = fit(ob.values(POINTS, y, noise=0.2), bounds=UNIT, shape=(70, 70))
@@ -263,6 +264,7 @@ class TestOneRegion:
         np.testing.assert_allclose(field.draw(2, seed=1)[1](OTHERS), drawn[1], atol=1e-4)
         np.testing.assert_allclose(drawn.std(0), field.std(OTHERS), rtol=0.5)
 
+    @pytest.mark.thorough
     def test_a_law_with_sources_leaves_the_noise_of_values_its_say(self):
         rng = np.random.default_rng(1)
         x, law = rng.random((15, 2)), rng.random((300, 2))
@@ -356,6 +358,7 @@ class TestSeveralInstruments:
         assert 10 < report["rank of the rows beside the prior"] < 400
         assert report["condition of the solve"] > 1
 
+    @pytest.mark.thorough
     def test_a_background_is_seen_by_operators(self, rows):
         wrong = np.exp(-20 * ((gridded(30) - 0.3) ** 2).sum(1))
         guess = (wave(gridded(30)) + wrong).reshape(30, 30)
@@ -363,6 +366,7 @@ class TestSeveralInstruments:
         field = fit(rows["operator"], background=background)
         assert rms(field(OTHERS) - wave(OTHERS)) < 0.3 * rms(background(OTHERS) - wave(OTHERS))
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("settings", [None, ef.oriented()])
     def test_positive_samples_meet_the_rows_that_are_kept(self, settings):
         x = np.maximum(np.sin(np.arange(60) / 5), 0)
@@ -378,6 +382,7 @@ class TestSeveralInstruments:
 
 
 class TestGrid:
+    @pytest.mark.thorough
     def test_an_operator_on_samples(self):
         rng = np.random.default_rng(0)
         x = np.add.outer(np.sin(np.arange(24) / 4), np.cos(np.arange(20) / 3))
@@ -416,6 +421,7 @@ class TestGrid:
         assert std[330:570].mean() > 2 * std[30:270].mean()
         assert 0.8 < np.mean(np.abs(field.samples() - x)[300:] < 1.645 * std[300:]) < 0.99
 
+    @pytest.mark.thorough
     def test_rows_that_are_kept(self):
         rng = np.random.default_rng(0)
         A = csr_matrix(rng.random((30, 400)))
@@ -436,6 +442,7 @@ class TestGrid:
         field = ef.fit_observations(rows, ef.oriented(), shape=(40, 40), periodic=(0, 1))
         assert rms(field.samples()[:, [0, -1]] - x[:, [0, -1]]) < 4.0
 
+    @pytest.mark.thorough
     def test_positive_samples(self):
         rng = np.random.default_rng(0)
         x = np.maximum(np.add.outer(np.sin(np.arange(24) / 3), np.cos(np.arange(24) / 3)) - 0.8, 0)
@@ -512,6 +519,7 @@ class TestGrid:
         q, held = at[250:].astype(float), rough[tuple(at[250:].T)]
         assert 0.84 < np.mean(np.abs(field(q) - held) < 1.645 * field.std(q)) < 0.96
 
+    @pytest.mark.thorough
     def test_deviations_are_not_kept_in_files_crops_and_channels(self, tmp_path):
         y = np.stack([wave(POINTS), -wave(POINTS)], 1)
         field = fit(ob.values(POINTS, y, noise=0.1), bounds=UNIT, shape=(12, 12))
@@ -573,11 +581,13 @@ class TestWhatIsRefused:
         with pytest.warns(ef.RankWarning, match=r"missed by up to 0\.5"):
             ef.fit_observations([ob.values(x, y, noise=0)], bounds=UNIT, shape=(12, 12))
 
+    @pytest.mark.thorough
     def test_what_no_row_determines_is_told(self):
         rows = ob.derivatives(POINTS, slope(POINTS), order=(1, 0), noise=0.01)
         with pytest.warns(ef.RankWarning, match="no row determines the level"):
             ef.fit_observations([rows], bounds=UNIT, shape=(12, 12))
 
+    @pytest.mark.thorough
     def test_the_axis_is_named_and_channels_count(self):
         turn = {"bounds": UNIT, "shape": (12, 12), "periodic": (0,)}
         with pytest.warns(ef.RankWarning, match=r"determines the level of the function"):

@@ -97,6 +97,7 @@ def test_errors_are_below_those_of_others(truth, n, d, rng):
         assert error < np.sqrt(np.nanmean((other - truth(q)) ** 2))
 
 
+@pytest.mark.thorough
 def test_rough_samples_take_a_low_order_and_close_ones_a_lower(rng):
     x = rng.random((1600, 2))
     noise = ef.fit_points(x, rng.standard_normal(1600))
@@ -111,6 +112,7 @@ def test_rough_samples_take_a_low_order_and_close_ones_a_lower(rng):
     assert len(powers) > 1  # where two samples are close, and only there
 
 
+@pytest.mark.thorough
 def test_crowds_and_deserts_are_fitted(rng):
     x = np.concatenate([rng.random((400, 2)), 0.5 + 0.05 * rng.random((600, 2))])
     field = ef.fit_points(x, franke(x))

@@ -95,6 +95,7 @@ def test_channels_complex_and_libraries(xp, rng):
     assert host(ef.fit_points(x, xp.asarray(y.astype(np.float32)))(q)).dtype == np.float32
 
 
+@pytest.mark.thorough
 def test_single_precision_values_keep_their_digits(rng):
     x, y = scattered(rng, 400, 2)
     q = 5 + rng.random((50, 2)) * 30

@@ -67,6 +67,7 @@ def test_a_step(field):
         ef.regrid(field, grid=(0, 5))
 
 
+@pytest.mark.thorough
 def test_like_something_else(field, world, tmp_path):
     other = xr.DataArray(np.zeros((3, 4)), dims=("lat", "lon"),
                          coords={"lat": [-10.0, 0.5, 11], "lon": [-20.0, 0, 20, 40]})  # fmt: skip

@@ -77,6 +77,7 @@ def test_rates_are_exact(tmp_path):
     assert soundfile.info(tmp_path / "y.wav").samplerate == 8000
 
 
+@pytest.mark.thorough
 def test_the_command_line(tmp_path):
     recording(tmp_path)
     model = tmp_path / "x.elm"

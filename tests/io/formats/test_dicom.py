@@ -72,6 +72,7 @@ def test_a_series_is_one_volume(series):
     assert_allclose(world(at), values[7, 5, 9], atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_there_and_back_by_pydicom_and_simpleitk(series, tmp_path):
     folder, values = series
     field = ef.fit(folder)
@@ -118,6 +119,7 @@ def test_a_series_as_nifti_lies_in_the_same_place(series, tmp_path):
     assert "".join(nibabel.aff2axcodes(image.affine)) == field.world.orientation
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_a_folder(series, tmp_path):
     model, out = tmp_path / "x.elm", tmp_path / "y.dicom"
     cli.main(["fit", str(series[0]), "-o", str(model), "-q"], standalone_mode=False)
@@ -196,6 +198,7 @@ def test_what_cannot_be_a_series(tmp_path):
     assert not (tmp_path / "x.dicom").exists()
 
 
+@pytest.mark.thorough
 def test_even_voxels_with_their_mask_lie_where_simpleitk_has_them(series, tmp_path):
     """Slices in any order to one NIfTI of even voxels, and a mask on the same grid."""
     sitk, nibabel = pytest.importorskip("SimpleITK"), pytest.importorskip("nibabel")

@@ -181,6 +181,7 @@ def test_imagej_sizes_are_read(tmp_path):
     assert samples.labels.axes["column"].units == "um"
 
 
+@pytest.mark.thorough
 def test_a_stack_is_denoised_and_written_back_with_its_sizes(tmp_path):
     tifffile = pytest.importorskip("tifffile")
     z, y, x = np.indices((6, 40, 44))

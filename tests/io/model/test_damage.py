@@ -450,6 +450,7 @@ def test_a_zip_bomb_is_not_unpacked(smooth):
         ef.load(smooth)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "value"),
     [("samples/zarr.json", "{}"), ("zarr.json", "[]"), ("zarr.json", "[[0]]")],
@@ -522,6 +523,7 @@ def test_another_zarr_group_is_no_model(tmp_path):
         ef.load(tmp_path / "x.zarr")
 
 
+@pytest.mark.thorough
 def test_hostile_files_cost_little_memory(tmp_path):
     """All the lies at once, in one process that may not have 700 MiB."""
     path = tmp_path / "model.elm"
@@ -550,6 +552,7 @@ def test_hostile_files_cost_little_memory(tmp_path):
     assert int(ran.stdout) * 1024 < 64 << 20  # ru_maxrss counts KiB on Linux
 
 
+@pytest.mark.thorough
 def test_a_damaged_block_does_not_stop_the_others(tmp_path, monkeypatch):
     """Regions whose blocks are whole still answer; only the damaged ones refuse."""
     monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 16)

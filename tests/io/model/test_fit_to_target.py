@@ -20,6 +20,7 @@ PSNR = ef.smooth(psnr=72, network=ef.Dense(700, activation="cos", frequencies=4,
 """A field that keeps coefficients."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "holds"),
     [
@@ -52,11 +53,13 @@ def test_a_target_holds_for_coded_samples(dtype, offset, rng):
         assert field.settings.target == Target(kind, value)
 
 
+@pytest.mark.thorough
 def test_where_no_dtype_can_the_target_is_refused_with_what_was_reached(rng):
     with pytest.raises(ValueError, match=r"`max_error` cannot be kept: stored as float16 the"):
         fit_stored(gridded(rng), replace(PSNR, target=Target("max_error", 1e-3)), dtype="float16")
 
 
+@pytest.mark.thorough
 def test_save_rounds_nothing_that_was_promised(rng, tmp_path):
     samples = gridded(rng)
     field = ef.fit(samples, PSNR)

@@ -579,6 +579,7 @@ def test_opening_reads_no_coefficients(tmp_path):
     assert held._kept
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are a Unix matter")
 def test_forked_processes_read_one_file_at_once(tmp_path):
     import multiprocessing
@@ -707,6 +708,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, name, failure):
     assert_array_equal(ef.load(path)(x), FIELDS["line"](x))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="limits on file sizes are a Unix matter")
 def test_a_full_disk_leaves_no_half_file(tmp_path):
     """A limit on file sizes stands in for a full disk: the same write fails in the same place."""

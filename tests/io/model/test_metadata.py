@@ -25,6 +25,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(value=VALUES)
 def test_values_come_back_through_json(value):
     written = json.dumps(to_plain(value), allow_nan=False)

@@ -105,6 +105,7 @@ def test_samples_are_kept_in_their_own_dtype(name, kind, tmp_path):
     assert np.array_equal(kept[have], values[have])
 
 
+@pytest.mark.thorough
 def test_what_was_missing_is_known(tmp_path):
     slab = tuple(slice(0, n) for n in GAPS.shape)
     back = ef.load(saved(ef.fit(GAPS), tmp_path))
@@ -158,6 +159,7 @@ def test_oriented_regions_too(name, lazy, tmp_path, rng):
     assert back.model.n_coefficients == field.model.n_coefficients
 
 
+@pytest.mark.thorough
 def test_noise_taken_off_is_not_put_back(tmp_path):
     values = picture((200, 200)).astype(np.uint8)
     for settings in (ef.oriented(order=1.2, denoise=3.0), ef.smooth(denoise=3.0)):
@@ -174,6 +176,7 @@ def test_fewer_digits_can_be_asked_for(dtype, tmp_path):
     close(back.samples(), values, {"float32": 1e-4, "float16": 0.1}[dtype])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [None, ef.oriented(order=1.2)], ids=str)
 def test_a_crop_is_saved_with_what_its_boxes_need(settings, tmp_path, rng):
     values = picture((200, 180))
@@ -200,6 +203,7 @@ def test_a_model_is_saved_again_without_being_decoded(tmp_path, monkeypatch):
     assert path.read_bytes() == first
 
 
+@pytest.mark.thorough
 def test_a_window_reads_few_tiles(tmp_path, monkeypatch):
     monkeypatch.setattr("elmfield.field.coefficients.tiles.TILE_BYTES", 1 << 13)
     values = np.random.default_rng(0).standard_normal((300, 300))
@@ -217,6 +221,7 @@ def test_a_window_reads_few_tiles(tmp_path, monkeypatch):
     assert len(read) == len(set(read)) >= tiling.n_tiles - 9
 
 
+@pytest.mark.thorough
 def test_decoded_tiles_are_kept_within_a_limit(rng):
     tiling = Tiling((0, 0, 0), (400, 400, 1), (100, 100, 1))
     values = rng.integers(0, 9, (400, 400, 1)).astype(np.float64)
@@ -310,6 +315,7 @@ def test_fields_travel_between_processes_open_files_by_their_names(settings, tmp
     assert np.array_equal(pickle.loads(opened).samples(), field.samples())
 
 
+@pytest.mark.thorough
 def test_gaps_among_whole_numbers_are_kept_as_whole_numbers(tmp_path):
     rng = np.random.default_rng(2)
     heights = rng.integers(-3, 4, (60, 70)).cumsum(0).cumsum(1)

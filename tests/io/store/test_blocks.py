@@ -123,6 +123,7 @@ def test_blocks_are_of_one_length_and_hardly_padded():
         assert block * 8 <= 2**18 * 1.5
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="counts the open files of Linux")
 def test_a_model_in_a_cycle_of_references_is_closed_and_nothing_is_said(tmp_path):
     ef.save(ef.fit(np.eye(20)), tmp_path / "a.elm")

@@ -39,6 +39,7 @@ def archive(tmp_path, first):
     return Path(shutil.copytree(first, tmp_path / first.name))
 
 
+@pytest.mark.thorough
 def test_only_the_seam_is_written_again(archive):
     before = contents(archive)
     field = ef.append(archive, frames(10, 100))
@@ -61,6 +62,7 @@ def test_only_the_seam_is_written_again(archive):
     assert sorted(p.name for p in archive.parent.iterdir()) == ["a.elm.zarr"]
 
 
+@pytest.mark.thorough
 def test_again_and_again(archive, monkeypatch):
     ef.append(archive, frames(7, 100))
     decoded = []
@@ -72,6 +74,7 @@ def test_again_and_again(archive, monkeypatch):
     close(field.samples(), frames(137), 1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("cut", [30, 7])
 def test_coarse_levels_are_means_across_the_seam(cut, tmp_path):
     """Tiles are as long as the first samples were, no power of two."""
@@ -85,6 +88,7 @@ def test_coarse_levels_are_means_across_the_seam(cut, tmp_path):
         )  # a file's own are float32
 
 
+@pytest.mark.thorough
 def test_frames_go_to_the_file_as_they_come(archive):
     taken = []
 
@@ -99,6 +103,7 @@ def test_frames_go_to_the_file_as_they_come(archive):
     assert ef.append(archive, iter(())).shape == field.shape
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["uint8", "complex64"])
 def test_other_axes_channels_and_dtypes(dtype, tmp_path):
     path = tmp_path / "a.elm.zarr"
@@ -122,6 +127,7 @@ def test_a_memory_limit_around_it_holds(tmp_path, monkeypatch):
     assert set(seen) == {1 << 17}
 
 
+@pytest.mark.thorough
 def test_dates_go_on(tmp_path):
     xr = pytest.importorskip("xarray")
     time = np.datetime64("2024-01-01") + np.arange(30) * np.timedelta64(6, "h")
@@ -170,6 +176,7 @@ def is_first(field, n=None):
     return n in (None, m) and np.allclose(found, few(m), rtol=0, atol=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own is forked")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_readers_see_the_old_or_the_new_model_at_every_moment(small):
@@ -206,6 +213,7 @@ def test_a_model_that_grows_while_it_is_opened_is_old_or_new(small, tmp_path, mo
     assert contents(small) == before
 
 
+@pytest.mark.thorough
 def test_a_field_that_is_open_stays_as_it_was(small, tmp_path):
     """Tiles at the seam, which it had not read, are another's now."""
     early = ef.load(small)
@@ -287,6 +295,7 @@ def test_what_grows_on_one_axis_is_not_seen_while_another_grows(small, monkeypat
     assert seen == [True]
 
 
+@pytest.mark.thorough
 def test_frames_that_were_added_are_not_added_again(tmp_path):
     path = tmp_path / "a.elm.zarr"
     ef.fit(frames(20), ef.smooth(order=2), out=path)
@@ -330,6 +339,7 @@ def test_the_same_samples_at_other_places_are_another_call(tmp_path, monkeypatch
     np.testing.assert_array_equal(field.domain.axes[0].coords[-4:], [20, 21, 23, 24])
 
 
+@pytest.mark.thorough
 def test_samples_after_a_gap_lie_where_they_are(tmp_path):
     """The axis becomes uneven: the field is that of all samples where they are, and between."""
     time = np.r_[np.arange(30.0), 37 + np.arange(15.0), 60 + 1.5 * np.arange(10)]

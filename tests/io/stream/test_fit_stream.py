@@ -61,6 +61,7 @@ def test_arrays_too_small_for_a_spectrum(shape, settings, tmp_path):
     assert streamed == saved
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [ef.smooth(max_error=0.01), ef.smooth(psnr=60)], ids=str)
 def test_overviews_of_coded_samples_are_the_same(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(sample_files, "MIN_SAMPLES", 1000)
@@ -69,6 +70,7 @@ def test_overviews_of_coded_samples_are_the_same(settings, tmp_path, monkeypatch
     assert streamed == saved
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [ef.smooth(max_error=0.1), ef.smooth(psnr=40)], ids=str)
 def test_what_coding_lost_is_that_at_the_samples(settings, tmp_path):
     """Streams wrote down what was asked for, fields in memory what boxes had that overlap."""
@@ -122,6 +124,7 @@ def random_case(seed):
     return values, options, gaps
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seeds",
     [range(6), *(pytest.param(range(a, a + 12), marks=pytest.mark.slow) for a in (6, 18))],
@@ -187,6 +190,7 @@ def test_gaps_are_filled_as_in_memory(kind, settings, tmp_path):
     assert np.array_equal(every.reshape(values.shape), np.isnan(values))
 
 
+@pytest.mark.thorough
 def test_a_mask_marks_what_is_missing(tmp_path):
     values, mask = rough((40, 50), dtype="uint8"), np.zeros((40, 50), bool)
     mask[10:14, 20:30] = True
@@ -222,6 +226,7 @@ def sources(tmp_path):
     }
 
 
+@pytest.mark.thorough
 def test_sources_of_all_kinds_are_alike(tmp_path):
     found = {}
     for name, source in sources(tmp_path).items():
@@ -253,6 +258,7 @@ def test_files_keep_their_coordinates(tmp_path):
         close(shown.coords["y"].values, da.coords["y"].values, 0)
 
 
+@pytest.mark.thorough
 def test_tiled_pictures_and_videos_are_read_in_parts(tmp_path):
     tifffile, _ = pytest.importorskip("tifffile"), pytest.importorskip("av")
     picture = (rough((80, 96)) * 100).astype(np.uint16)
@@ -302,6 +308,7 @@ class Counted:
         return np.sin(rows[:, None] / 50 + columns / 70).round(2).astype("float32")
 
 
+@pytest.mark.thorough
 def test_an_array_is_never_whole_in_memory(tmp_path):
     source = Counted()
     field = ef.fit(source, ef.smooth(order=2), out=tmp_path / "a.elm", memory_limit=1 << 19)
@@ -443,6 +450,7 @@ def test_damaged_notes_are_not_believed(damage, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.elm.zarr", "b.elm.zarr"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damage", [_nothing, Path.unlink], ids=["empty", "gone"])
 def test_tiles_that_are_not_whole_are_made_again(damage, tmp_path):
     """A system that crashes may leave empty files of which a note says that they are done."""

@@ -42,6 +42,7 @@ def counted(values, chunks, seen, stop=None):
     return da.map_blocks(block, chunks=every, dtype=values.dtype, name="sea")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "has_gaps"),
     [
@@ -64,6 +65,7 @@ def test_chunks_of_a_dask_array_are_computed_once(settings, has_gaps, tmp_path):
     assert os.listdir(tmp_path) == ["a.elm.zarr"]
 
 
+@pytest.mark.thorough
 def test_workers_fill_gaps_too(tmp_path, monkeypatch):
     from elmfield.io.stream import workers
 
@@ -80,6 +82,7 @@ def test_workers_fill_gaps_too(tmp_path, monkeypatch):
     assert set(tasks) == {"partial", "Coding"}
 
 
+@pytest.mark.thorough
 def test_chunks_that_were_computed_are_kept_when_work_is_cut_short(tmp_path):
     dask = pytest.importorskip("dask")
     with dask.config.set(scheduler="synchronous"):  # no thread computes on when work is cut
@@ -101,6 +104,7 @@ def cut_short_and_gone_on_with(tmp_path):
     close(ef.fit(other, ef.smooth(order=2), out=out).samples(), values + 1, 1e-4)
 
 
+@pytest.mark.thorough
 def test_a_disk_too_small_for_a_copy_is_no_obstacle(tmp_path, monkeypatch):
     from elmfield.io.stream import workers
 
@@ -114,6 +118,7 @@ def test_a_disk_too_small_for_a_copy_is_no_obstacle(tmp_path, monkeypatch):
     close(field.samples()[here], values[here], 1e-4)
 
 
+@pytest.mark.thorough
 def test_frames_of_a_video_are_decoded_once(tmp_path, monkeypatch):
     pytest.importorskip("av")
     from elmfield.io.formats.media import Frames

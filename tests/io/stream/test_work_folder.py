@@ -34,6 +34,7 @@ def local(path):
     return {p.relative_to(path).as_posix(): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", [ef.smooth(order=2), ef.smooth(order=2, bits=3)], ids=str)
 def test_the_same_bytes_as_on_a_disk(settings, store, tmp_path):
     values = rough((90, 70))
@@ -54,6 +55,7 @@ def test_a_file_url_is_a_path(tmp_path):
     assert field.shape == (35, 20)
 
 
+@pytest.mark.thorough
 def test_gaps_are_filled_with_files_of_this_machine(store):
     values = rough((80, 70)).astype(float)
     values[20:60, 10:50] = np.nan

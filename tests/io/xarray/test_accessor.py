@@ -106,6 +106,7 @@ def test_dask_in_dask_out():
     close(lazy.compute().values, da.interp(latitude=[41.0, 44.5], longitude=[3.0]).values, 1e-10)
 
 
+@pytest.mark.thorough
 def test_regrid_and_means_of_dask_are_lazy():
     dask = pytest.importorskip("dask")
     da = weather()

@@ -172,6 +172,7 @@ def triangles(seed=0, n=400):
     ]
 
 
+@pytest.mark.thorough
 def test_faces_of_ugrid_as_targets():
     mesh, cells = triangles()
     source = even(2, 1)
@@ -183,6 +184,7 @@ def test_faces_of_ugrid_as_targets():
     close(centres, wave(*cells.mean(axis=1).T), 1e-5)
 
 
+@pytest.mark.thorough
 def test_values_on_ugrid_as_sources():
     mesh, cells = triangles()
     at = np.random.default_rng(1).uniform([35, -5], [55, 25], (200, 2))
@@ -198,6 +200,7 @@ def test_values_on_ugrid_as_sources():
     close(ef.fit(two, variable="u")(at), 2 * wave(*at.T), 1e-5)
 
 
+@pytest.mark.thorough
 def test_means_of_faces_are_by_the_areas_of_their_parts():
     rng = np.random.default_rng(3)
     lon, lat = rng.uniform(-180, 180, 300), np.degrees(np.arcsin(rng.uniform(-1, 1, 300)))
@@ -245,6 +248,7 @@ def test_squares_of_ugrid_on_a_plane_are_first_order_conservative():
     assert np.isnan(mean[2])
 
 
+@pytest.mark.thorough
 def test_a_mesh_around_the_earth_is_periodic():
     rng = np.random.default_rng(2)
     lon, lat = rng.uniform(-180, 180, 900), np.degrees(np.arcsin(rng.uniform(-1, 1, 900)))

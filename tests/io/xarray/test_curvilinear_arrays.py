@@ -95,6 +95,7 @@ def test_own_coordinates_of_the_dims_come_first():
     close(ef.fit(da)([3.0, 4.0]), da[3, 4].values, 1e-9)
 
 
+@pytest.mark.thorough
 def test_regrid_to_an_even_grid():
     like = {"latitude": np.arange(45, 50, 0.25), "longitude": np.arange(176, 184, 0.5)}
     da = array(times=3)
@@ -115,6 +116,7 @@ def test_regrid_to_an_even_grid():
     assert abs(float(steps.lon[-1] - steps.lon[0])) < 40
 
 
+@pytest.mark.thorough
 def test_regrid_to_curved_and_projected_cells():
     da = array()
     other = array(12, 14)
@@ -131,6 +133,7 @@ def test_regrid_to_curved_and_projected_cells():
     assert 0.2 < np.isfinite(flat).mean() <= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("repeated", "closed"), [(0, True), (2, False)])
 def test_a_mesh_that_goes_round_is_periodic(repeated, closed):
     j, i = np.indices((12, 36 + repeated)).astype(float)
@@ -176,6 +179,7 @@ def test_models_names_are_known(names):
     close(ef.fit(da).interp(dict(zip(names, AT[0]))), wave(*AT[0]), 1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "ask",
     [
@@ -219,6 +223,7 @@ def test_what_like_calls_its_dims():
         ef.regrid(da, xr.Dataset(coords=cells), mean=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flat", [True, False])
 def test_maps_go_to_degrees(flat):
     pytest.importorskip("pyproj")
@@ -236,6 +241,7 @@ def test_maps_go_to_degrees(flat):
     close(back.values[inner], values[inner], 1e-3)
 
 
+@pytest.mark.thorough
 def test_cells_over_the_seam_of_a_map_are_not_torn():
     pytest.importorskip("pyproj")
     lat, lon = np.arange(-89.0, 90, 2), np.arange(0, 360, 2.0)

@@ -304,6 +304,7 @@ def test_points_are_not_turned_into_grids(weather, tmp_path, monkeypatch):
     assert seen == [n]
 
 
+@pytest.mark.thorough
 def test_points_of_a_large_file_are_taken_tile_by_tile(tmp_path, monkeypatch):
     """Samples are picked out of their tiles, each decoded once; nothing is evaluated."""
     values = np.random.default_rng(0).integers(0, 9, (1200, 900)).astype(np.float64)
@@ -378,6 +379,7 @@ def test_a_dataset_can_be_written_elsewhere(model, weather, tmp_path):
         assert ds.t2m.attrs["units"] == "K"
 
 
+@pytest.mark.thorough
 def test_a_map_of_temperatures_comes_back_bit_for_bit(data, tmp_path):
     """93 141 of 1 038 240 numbers once differed, by up to 5e-5 K."""
     with xr.open_dataset(data / "era5" / "era5_t2m_20230101T12_winter.nc") as ds:

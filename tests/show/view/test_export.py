@@ -39,6 +39,7 @@ def test_all_files_are_there(page):
     assert n == len(list((folder / "tiles").rglob("*.js")))
 
 
+@pytest.mark.thorough
 def test_a_page_opened_as_a_file_may_load_its_parts(page):
     # Browsers refuse modules and fetch() there.
     text = (page[0] / "index.html").read_text()
@@ -59,6 +60,7 @@ def test_scripts_share_no_names():
     assert len(found) == len(set(found))
 
 
+@pytest.mark.thorough
 def test_tiles_have_the_field_s_numbers(page, waves):
     folder, _ = page
     tiles = Tiles(scene_of(waves[:280, :300]))

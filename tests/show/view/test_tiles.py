@@ -198,6 +198,7 @@ def test_errors_are_against_the_samples(waves):
     assert "error" not in Scene(field).quantities
 
 
+@pytest.mark.thorough
 def test_regions_are_outlined_where_labels_change(waves):
     partition = ef.beam(waves, cell=20, regions=30)
     field = ef.fit(waves, ef.paper(width=60), partition=partition)

@@ -148,6 +148,7 @@ def test_an_affine_without_volume_gives_plain_planes(volume):
     assert [s.plane.name for s in scene_of(flat).planes.values()] == ["j × k", "i × k", "i × j"]
 
 
+@pytest.mark.thorough
 def test_a_written_page_has_the_first_plane_alone(volume, tmp_path):
     from elmfield.io.view_source import export_view
 
