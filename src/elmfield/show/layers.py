@@ -90,26 +90,26 @@ Write = Callable[[Download], tuple[str, bytes]]
 # --- on planes ------------------------------------------------------------------------------------
 
 
-def numbers(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
-    """What a look shows at index coordinates `x` of all axes, (p_1, ..., p_d, C)."""
+def numbers(scene: Scene, look: Look, x: Sequence[Floats], *, points: bool = False) -> Array:
+    """What a look shows at index coordinates `x` of all axes, (p_1, ..., p_d, C).
+
+    Or of the field at `points`, (n, C), whose coordinates `x` are.
+    """
     near = [_nearest(c, n) for c, n in zip(x, scene.field.shape)]
-    if look.quantity == "value" and look.method != "field":
+    which = tuple(near) if points else np.ix_(*near)
+    channels = list(look.channels)
+    if look.quantity == "value" and look.method != "field" and not points:
         values = _spline(scene, look, x)
     else:
         at = [n.astype(np.float64) for n in near] if look.quantity == "error" else x
-        values = _evaluated(scene, look.quantity, at)[..., list(look.channels)]
-    return _shown(scene, look, values, np.ix_(*near))
-
-
-def _shown(scene: Scene, look: Look, values: Array, near: tuple[Array, ...]) -> Array:
-    """What a look shows of values of the field; `near` are the samples that lie nearest."""
+        values = _evaluated(scene, look.quantity, at, points)[..., channels]
     if look.quantity == "error":
         assert scene.samples is not None
-        values = np.abs(values - scene.samples[near][..., list(look.channels)])
+        values = np.abs(values - scene.samples[which][..., channels])
     values = np.asarray(of_part(values, look.part), np.float32)
     if scene.missing is None:
         return values
-    return np.where(scene.missing[near][..., None], np.float32(np.nan), values)
+    return np.where(scene.missing[which][..., None], np.float32(np.nan), values)
 
 
 def on_plane(scene: Scene, look: Look, rows: Floats, columns: Floats) -> Array:
@@ -180,12 +180,18 @@ def region_lines(scene: Scene, at: Sequence[float], rows: Floats, columns: Float
 # --- the field, splines, errors -------------------------------------------------------------------
 
 
-def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats]) -> Array:
-    """A quantity at index coordinates, channels last; filled where it is marked as missing."""
+def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats], points: bool = False) -> Array:
+    """A quantity on a grid of index coordinates, or at points; channels last.
+
+    A grid is filled where it is marked as missing.
+    """
     field, way = scene.field, None if scene.missing is None else "fill"
     inside = map(np.clip, x, field.domain.low, field.domain.high)
     at = [a.from_index(c) for a, c in zip(field.domain.axes, inside)]
     named = SHOWN.get(quantity, quantity)
+    if points:
+        values = to_numpy(query(field.model, named, np.stack(at, axis=-1), "nearest"))
+        return values.reshape(len(values), -1)
     values = to_numpy(field.grid(*at, quantity=named, outside="nearest", missing=way))
     return channels_last(values, field.model.channel_axis)
 
@@ -222,13 +228,10 @@ def _spline(scene: Scene, look: Look, x: Sequence[Floats]) -> Array:
 
 def through(values: Array, order: int, places: Floats) -> Array:
     """A spline of an order through values at 0, 1, ..., at places (d, ...)."""
-    from scipy.ndimage import map_coordinates, spline_filter
+    from scipy.ndimage import map_coordinates
 
-    if np.iscomplexobj(values):
-        return through(values.real, order, places) + 1j * through(values.imag, order, places)
-    c = np.asarray(values, np.float64)
-    c = spline_filter(c, order, mode="mirror") if order > 1 else c
-    return np.asarray(map_coordinates(c, places, order=order, mode="mirror", prefilter=False))
+    values = values.astype(np.result_type(values, np.float64))
+    return np.asarray(map_coordinates(values, places, order=order, mode="mirror"))
 
 
 # --- at points and along lines -----------------------------------------------------------------
@@ -324,16 +327,8 @@ def _passed(start: Floats, end: Floats, shape: Sequence[int]) -> tuple[Floats, F
 
 def _scattered(scene: Scene, look: Look, places: Floats) -> Array:
     """A quantity of the field at places of the plane, (n, C); NaN where it is missing."""
-    field, n = scene.field, len(places)
-    x = np.stack([np.broadcast_to(c, n) for c in spread(scene, look.at, *places.T)], axis=-1)
-    x = np.clip(x, field.domain.low, field.domain.high)
-    near = _nearest(x, np.asarray(field.shape))
-    x = near.astype(np.float64) if look.quantity == "error" else x
-    at = np.stack([a.from_index(x[:, k]) for k, a in enumerate(field.domain.axes)], axis=-1)
-    named = SHOWN.get(look.quantity, look.quantity)
-    values = to_numpy(query(field.model, named, at, "nearest"))
-    values = values.reshape(n, field.model.n_channels)[:, list(look.channels)]
-    return _shown(scene, look, values, tuple(near.T))
+    x = [np.broadcast_to(c, len(places)) for c in spread(scene, look.at, *places.T)]
+    return numbers(scene, look, x, points=True)
 
 
 def directions_between(
