@@ -150,14 +150,11 @@ def compare(
     slabs = Slabs(source=source_of(samples.values), channel_axis=samples.channel_axis)
     facts = scores_at_samples(field, slabs, errors)
     n, size = facts["samples"], sum(entries.sizes().values())
-    last = ("psnr_255_db", "paper_psnr_db")
-    other: dict[str, Any] = {name: facts.pop(name) for name in last if name in facts}
     facts |= {
         "coefficients": field.model.n_coefficients,
         "coefficients_per_sample": field.model.n_coefficients / n,
         "bytes": size,
         "bits_per_sample": 8 * size / n,
-        **other,
     }
     if heldout:  # fitted as the model was, if it says how
         values, axis = np.asarray(samples.values), samples.channel_axis

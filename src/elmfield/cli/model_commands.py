@@ -40,8 +40,8 @@ STREAMED_MIN_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
-class FitOptions:
-    """How samples are fitted; said in the help of `fit`."""
+class FitOptions(terminal.SampleOptions):
+    """How samples are fitted, where, and in which parts; said in the help of `fit`."""
 
     psnr: float | None = None
     max_error: float | None = None
@@ -62,12 +62,6 @@ class FitOptions:
     beam_threshold: float | None = None
     periodic: Sequence[str] = ()
     missing: terminal.Missing = "nan"
-
-
-@dataclass(frozen=True)
-class WorkOptions:
-    """Where and in which parts it is done; said in the help of `fit`."""
-
     device: str | None = None
     dtype: Literal["float64", "float32", "float16"] | None = None
     memory: Annotated[int, terminal.n_bytes] | None = None
@@ -83,8 +77,6 @@ def fit(
     spacing: terminal.Floats | None = None,
     output: terminal.Output,
     how: FitOptions,
-    files: terminal.SampleOptions,
-    work: WorkOptions,
     quiet: terminal.Quiet = False,
     as_json: terminal.Json = False,
 ) -> None:
@@ -167,10 +159,9 @@ def fit(
         )
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
-    options = {**vars(how), **vars(work), "samples": files.samples, "denoise": files.denoise}
-    settings = _settings(files.preset or "smooth", options)
+    options, began = dict(vars(how)), time.perf_counter()
+    settings = _settings(how.preset or "smooth", options)
     if input is None:
-        began = time.perf_counter()
         table, dims = read_observations(Path(observations or ""))
         field = ef.fit_observations(table, settings, spacing=spacing, dims=dims)
         write_model(field, output, "float64", True, silent)
@@ -182,14 +173,14 @@ def fit(
         }
         terminal.report(told, told, as_json=as_json, quiet=quiet)
         return
-    samples = files.read(input, lazily=True)
-    began, n = time.perf_counter(), math.prod(samples.values.shape)
-    with bars(False if quiet or as_json else None) as progress, running.memory_limit(work.memory):
+    samples = how.read(input, lazily=True)
+    n = math.prod(samples.values.shape)
+    with bars(False if quiet or as_json else None) as progress, running.memory_limit(how.memory):
         source = {
             "file": input.name,
-            "variable": files.variable,
-            "slices": list(files.slices),
-            "channel_axis": files.channel_axis,
+            "variable": how.variable,
+            "slices": list(how.slices),
+            "channel_axis": how.channel_axis,
             **fingerprint(samples.values),
         }
         samples = replace(samples, labels=replace(samples.labels, source=source))

@@ -260,8 +260,7 @@ class SampleOptions(FileOptions):
     ) -> tuple[Field, Array | None]:
         """The field of a model, or of samples, which are fitted first; and these samples."""
         if is_url(path) or is_model(path):
-            asked = [self.preset, self.samples, self.denoise]
-            if any(o is not None for o in asked) or self.selects:
+            if self != SampleOptions(max_pixels=self.max_pixels):
                 raise click.UsageError(
                     f"{Path(path).name} is a model, which is fitted already; --preset, --samples, "
                     "--denoise and slices are for samples."

@@ -14,6 +14,7 @@ from elmfield._array.backend import to_numpy
 from elmfield._array.typing import Array, Floats
 from elmfield.field.point_values import query
 from elmfield.samples import channels_last
+from elmfield.show.pictures import first_pixels
 from elmfield.show.scene import Scene
 
 SPLINES = {"nearest": 0, "linear": 1, "cubic": 3}
@@ -170,11 +171,9 @@ def region_lines(scene: Scene, at: Sequence[float], rows: Floats, columns: Float
         c[np.clip(np.round(places).astype(int), 0, n - 1)]
         for c, places, n in zip(part.cell_of, x, part.shape)
     ]
-    label = scene.to_plane(part.labels[np.ix_(*which)])
-    line = (label[1:, 1:] != label[:-1, 1:]) | (label[1:, 1:] != label[1:, :-1])
-    if line.mean() > 0.45:  # cells of a few pixels: nothing but lines would be seen
-        line = np.zeros_like(line)
-    return np.asarray(line)
+    line = first_pixels(scene.to_plane(part.labels[np.ix_(*which)]))
+    # Cells of a few pixels: nothing but lines would be seen.
+    return np.zeros_like(line) if line.mean() > 0.45 else line
 
 
 # --- the field, splines, errors -------------------------------------------------------------------

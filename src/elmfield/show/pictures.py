@@ -79,13 +79,16 @@ def to_plane(values: Array, channel_axis: int | None, combine: Callable[..., Arr
 def draw_regions(rgb: Array, partition: Partition) -> Array:
     """A picture (H, W, 3) with the borders between a partition's regions drawn in."""
     cells = (c[:n] for c, n in zip(partition.cell_of, partition.shape))
-    label = partition.labels[np.ix_(*cells)]
-    line = np.zeros(label.shape, bool)
-    line[1:] |= label[1:] != label[:-1]
-    line[:, 1:] |= label[:, 1:] != label[:, :-1]
+    label = np.pad(partition.labels[np.ix_(*cells)], ((1, 0), (1, 0)), "edge")
     out = rgb.copy()
-    out[line] = (255, 80, 60)
+    out[first_pixels(label)] = (255, 80, 60)
     return out
+
+
+def first_pixels(label: Array) -> Array:
+    """True on the first pixel of a region along rows or columns; one more of each enters."""
+    inner = label[1:, 1:]
+    return np.asarray((inner != label[:-1, 1:]) | (inner != label[1:, :-1]))
 
 
 def border_lines(partition: Partition) -> list[list[tuple[float, float]]]:
