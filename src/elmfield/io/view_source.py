@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,7 +95,7 @@ def view(
     """
     scene = scene_of(values, settings, samples, channel_axis, variable, progress)
     scene = scene if title is None else replace(scene, title=title)
-    served = serve(scene, port=port, host=host, write=lambda order: written(scene, order))
+    served = serve(scene, partial(written, scene), port=port, host=host)
     if browser or (browser is None and "ipykernel" not in sys.modules):
         import webbrowser
 

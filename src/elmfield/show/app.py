@@ -50,7 +50,7 @@ HEADERS = {
 
 
 def app_of(
-    tiles: Tiles, hosts: frozenset[str], write: Write | None = None, *, addresses: bool = False
+    tiles: Tiles, hosts: frozenset[str], write: Write, *, addresses: bool = False
 ) -> ASGIApp:
     """An ASGI application that shows one scene to callers of certain hosts.
 
@@ -60,7 +60,7 @@ def app_of(
         The scene's.
     hosts : frozenset of str
         What the Host header may say, without its port.
-    write : callable, optional
+    write : callable
         Makes the files that are downloaded.
     addresses : bool
         Whether the Host header may also be any IP address: those cannot be pointed elsewhere.
@@ -110,52 +110,52 @@ NUMBERS = ("quantiles", "point", "profile", "series", "directions", "download")
 class Answers:
     """One method for each address: what it returns is sent, as JSON if it is no response."""
 
-    def __init__(self, tiles: Tiles, write: Write | None) -> None:
+    def __init__(self, tiles: Tiles, write: Write) -> None:
         self.tiles, self.scene, self.write = tiles, tiles.scene, write
 
     def answer(self, request: Request) -> object:
         """What is at an address: facts, numbers, a tile, or a file of the page."""
         name, *place = request.scope["path"].removeprefix("/").split("/")
+        query = request.query_params
         if name == "tile" and len(place) == 3:
-            return self.tile(request, place)
+            return self.tile(query, place)
         if name == "facts.json" and not place:
             return self.scene.facts()
         if name in NUMBERS and not place:
             with self.tiles.lock:
-                return getattr(self, name)(request)
+                return getattr(self, name)(query)
         if place or (name := name or "index.html") not in PAGE:
             raise NotThereError("there is no such page.")
         kind = MEDIA_TYPES[PurePath(name).suffix]
         return Response(page_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
 
-    def tile(self, request: Request, place: Sequence[str]) -> Response:
+    def tile(self, query: Mapping[str, str], place: Sequence[str]) -> Response:
         """Numbers of one tile."""
-        look = look_of(self.scene, request.query_params)
+        look = look_of(self.scene, query, "regions")
         data = self.tiles.tile(look, *tile_of(self.scene.on_axes(look.axes), place))
         kept = "no-store" if data[6] else "private, max-age=3600"
         return _file(data, {"Cache-Control": kept})
 
-    def quantiles(self, request: Request) -> object:
+    def quantiles(self, query: Mapping[str, str]) -> object:
         """Of what is shown, 0 to 100 percent."""
-        return self.tiles.quantiles(self._look(request))
+        return self.tiles.quantiles(look_of(self.scene, query))
 
-    def point(self, request: Request) -> object:
+    def point(self, query: Mapping[str, str]) -> object:
         """What is at one place."""
-        index = several(request.query_params, "index", len(self.scene.field.shape))
+        index = several(query, "index", len(self.scene.field.shape))
         return layers.at_point(self.scene, index)
 
-    def profile(self, request: Request) -> object:
+    def profile(self, query: Mapping[str, str]) -> object:
         """Along a line."""
-        self._needs_plane()
-        ends = np.reshape(several(request.query_params, "line", 4), (2, 2))
-        look = self._look(request)
+        ends = np.reshape(several(query, "line", 4), (2, 2))
+        look = look_of(self.scene, query)
         scene = self.scene.on_axes(look.axes)
         start, end = np.clip(ends, scene.plane.low, scene.plane.high)
         return layers.profile(scene, look, start, end)
 
-    def series(self, request: Request) -> object:
+    def series(self, query: Mapping[str, str]) -> object:
         """A series between two places, and its samples where they can be told apart."""
-        scene, look, query = self.scene, self._look(request), request.query_params
+        scene, look = self.scene, look_of(self.scene, query)
         if not scene.is_series:
             raise ValueError("this is not a series; ask for tiles.")
         low, high = several(query, "between", 2)
@@ -172,33 +172,18 @@ class Answers:
             samples = {"at": own.tolist(), "values": [plain(c) for c in shown.T]}
         return {**found, "samples": samples}
 
-    def directions(self, request: Request) -> object:
+    def directions(self, query: Mapping[str, str]) -> object:
         """Lines along which regions are smooth."""
-        if not self.scene.has_directions:
-            raise ValueError("this field's regions have no directions.")
-        a, b, c, d = several(request.query_params, "window", 4)
+        a, b, c, d = several(query, "window", 4)
         return layers.directions_between(self.scene, (a, b), (c, d))
 
-    def download(self, request: Request) -> Response:
+    def download(self, query: Mapping[str, str]) -> Response:
         """What is seen, as a file."""
-        self._needs_plane()
-        if self.write is None or not self.scene.formats:
-            raise ValueError("this page cannot write files.")
-        order = download_of(self.scene, request.query_params)
+        order = download_of(self.scene, query)
         name, data = self.write(order)
         ascii_name = name.encode("ascii", "replace").decode().replace("?", "-")
         place = f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name)}"
         return _file(data, {"Content-Disposition": place, "Cache-Control": "no-store"})
-
-    def _look(self, request: Request) -> Look:
-        look = look_of(self.scene, request.query_params)
-        if look.quantity == "regions":
-            raise ValueError("regions have no numbers to read.")
-        return look
-
-    def _needs_plane(self) -> None:
-        if self.scene.is_series:
-            raise ValueError("a series has no plane.")
 
 
 def _file(data: bytes, headers: Mapping[str, str]) -> Response:
@@ -263,11 +248,11 @@ def several(query: Mapping[str, str], name: str, count: int) -> tuple[float, ...
     return tuple(number(p, name) for p in parts)
 
 
-def look_of(scene: Scene, query: Mapping[str, str]) -> Look:
-    """What is to be shown."""
+def look_of(scene: Scene, query: Mapping[str, str], *others: str) -> Look:
+    """What is to be shown: a quantity of the scene's, or one of some others."""
     axes = several(query, "plane", 2) if "plane" in query else ()
     scene = scene.on_axes(axes)
-    known = (*scene.quantities, "regions")
+    known = (*scene.quantities, *others)
     n = scene.field.model.n_channels
     chosen = query.get("channels", "0").split(",")
     if not 1 <= len(chosen) <= 4 or not all(c.isascii() and c.isdigit() for c in chosen):

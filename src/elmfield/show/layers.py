@@ -190,7 +190,7 @@ def _evaluated(scene: Scene, quantity: str, x: Sequence[Floats], points: bool = 
     named = SHOWN.get(quantity, quantity)
     if points:
         values = to_numpy(query(field.model, named, np.stack(at, axis=-1), "nearest"))
-        return values.reshape(len(values), -1)
+        return values.reshape(len(values), field.model.n_channels)
     values = to_numpy(field.grid(*at, quantity=named, outside="nearest", missing=way))
     return channels_last(values, field.model.channel_axis)
 
@@ -293,17 +293,15 @@ def profile(scene: Scene, look: Look, start: Floats, end: Floats) -> dict[str, o
     t = np.linspace(0, 1, PROFILE_PLACES)
     places = start + t[:, None] * (end - start)  # (n, 2)
     steps = int(np.ceil(np.max(np.abs(end - start))))
-    marks, off, shown = np.empty(0), np.empty(0), np.empty((0, len(look.channels)), np.float32)
+    marks, off, near = np.empty(0), np.empty(0), np.empty((0, 2))
     if 0 < steps <= PROFILE_MAX_SAMPLES:
         marks, off, near = _passed(start, end, [scene.field.shape[k] for k in scene.plane.axes])
-        if len(near):
-            shown = _scattered(scene, look, near)
     return {
         "t": t.tolist(),
         "values": [plain(v) for v in _scattered(scene, look, places).T],
         "marks": marks.tolist(),
         "off": off.tolist(),
-        "samples": [plain(v) for v in shown.T],
+        "samples": [plain(v) for v in _scattered(scene, look, near).T],
     }
 
 

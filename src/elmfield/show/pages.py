@@ -79,20 +79,20 @@ class Served(AbstractContextManager["Served"]):
         self.close()
 
 
-def serve(scene: Scene, *, port: int = 0, host: str = LOCAL, write: Write | None = None) -> Served:
+def serve(scene: Scene, write: Write, *, port: int = 0, host: str = LOCAL) -> Served:
     """Serve a scene in the background.
 
     Parameters
     ----------
     scene : Scene
         What is seen.
+    write : callable
+        Makes the files that are downloaded.
     port : int
         0 for one that is free.
     host : str
         The address to listen at; only this machine by default. There the page answers to the names
         in `OWN` alone; at other addresses also to every IP address and to this machine's names.
-    write : callable, optional
-        Makes the files that are downloaded.
     """
     uvicorn = need("uvicorn", "view", "a page in the browser")
     need("starlette", "view", "a page in the browser")

@@ -221,6 +221,8 @@ class Scene:
     @cached_property
     def plane(self) -> Plane:
         """The axes that are shown."""
+        if self.is_series:
+            raise ValueError("a series has no plane.")
         return Plane.of(self.field.domain, self.field.labels, self.axes, self.codes)
 
     def to_plane(self, values: Array) -> Array:

@@ -306,8 +306,8 @@ def pack_floats(values: Array, *, draft: bool = False) -> bytes:
 def pack_short(values: Array) -> bytes:
     """Numbers (p, q, C) in 16 bits each, from the tile's lowest to its highest, as differences."""
     finite = np.isfinite(values)
-    low = float(values[finite].min(initial=np.inf)) if finite.any() else 0.0
-    high = float(values[finite].max(initial=-np.inf)) if finite.any() else 1.0
+    some = values[finite] if finite.any() else np.asarray([0.0, 1.0])
+    low, high = float(some.min()), float(some.max())
     span = high - low if high > low else 1.0
     whole = np.where(
         finite, np.round((np.where(finite, values, low) - low) / span * 65534), MISSING_CODE

@@ -4,6 +4,7 @@ import http.client
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -92,7 +93,7 @@ def opened():
     def call(values, settings=None, *, title=None, host="127.0.0.1", **options):
         scene = scene_of(values, settings, **options)
         scene = scene if title is None else replace(scene, title=title)
-        served = serve(scene, host=host, write=lambda order: written(scene, order))
+        served = serve(scene, partial(written, scene), host=host)
         running.append(served)
         client = Client(served)
         client.scene, client.field, client.served = scene, scene.field, served

@@ -250,6 +250,8 @@ def test_there_is_nothing_but_the_page_and_its_tiles(plain, path):
         ("/point?index=1e400,0", 400),
         ("/profile?line=1,2,3", 400),
         ("/profile?line=a,b,c,d", 400),
+        ("/profile?line=1,2,3,4&quantity=regions", 400),
+        ("/quantiles?quantity=regions", 400),
         ("/series?between=0,1", 400),
         ("/directions?window=0,1,0,1", 400),
         ("/tile/0/0/0?at=" + "1," * 3000, 414),
@@ -431,7 +433,7 @@ def test_a_model_that_goes_away_is_told(opened, waves, tmp_path, monkeypatch, er
 def test_a_port_that_is_taken_is_told(plain, waves):
     scene = scene_of(ef.fit(waves[:40, :40]))
     with pytest.raises(ValueError, match="Choose another port"):
-        serve(scene, port=plain.place.port)
+        serve(scene, None, port=plain.place.port)
 
 
 @pytest.mark.parametrize("method", [True, False])
