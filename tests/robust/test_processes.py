@@ -119,6 +119,7 @@ def test_a_full_disk_keeps_what_was_there(path):
         code = 1
         try:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            sys.dont_write_bytecode = True  # compiled modules would end at the limit
             resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
             ef.save(ef.fit(values(1)), path)
         except ef.StoreError as error:

@@ -717,6 +717,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
         import numpy as np, elmfield as ef
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         field = ef.fit(np.random.default_rng(0).standard_normal((200, 200)))
+        sys.dont_write_bytecode = True  # compiled modules would end at the limit
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
         try:
             ef.save(field, sys.argv[1])
