@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +16,6 @@ from elmfield._array import running
 from elmfield._array.progress import bars, silent
 from elmfield._array.typing import Progress
 from elmfield.cli import terminal
-from elmfield.cli.terminal import PRESETS
 from elmfield.errors import MissingExtraError
 from elmfield.io.api import settle_samples
 from elmfield.io.files import is_model, refuse_samples
@@ -160,7 +158,9 @@ def fit(
     if not output.parent.is_dir():
         raise FileNotFoundError(f"cannot write {output}: its folder does not exist")
     options, began = dict(vars(how)), time.perf_counter()
-    settings = _settings(how.preset or "smooth", options)
+    settled = {"cell", "overlap"} if _merges(options) else set()
+    own = {name: value for name, value in options.items() if name not in settled}
+    settings = terminal.settings_of(how.preset or "smooth", own)
     if input is None:
         table, dims = read_observations(Path(observations or ""))
         field = ef.fit_observations(table, settings, spacing=spacing, dims=dims)
@@ -210,20 +210,6 @@ def fit(
         f"{terminal.in_bytes(samples.values.nbytes)})",
     }
     terminal.report(facts, rows, as_json=as_json, quiet=quiet)
-
-
-def _settings(preset: str, options: Options) -> Settings:
-    """The preset with the options that are its own; cells are BEAM's if that is asked for."""
-    # The command's --dtype is the file's.
-    own = {name: {*signature(make).parameters} - {"dtype"} for name, make in PRESETS.items()}
-    given = {k: v for k, v in options.items() if v is not None}
-    theirs = {n: [p for p in PRESETS if n in own[p]] for n in given}
-    for n, presets in theirs.items():
-        if presets and preset not in presets:
-            name = f"--{n.replace('_', '-')}"
-            raise click.UsageError(f"{name}: only with --preset {' or '.join(presets)}.")
-    settled = {"cell", "overlap"} if _merges(options) else set()
-    return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset] - settled})
 
 
 def _merges(options: Options) -> bool:

@@ -250,10 +250,9 @@ class SampleOptions(FileOptions):
         pixels = math.prod(given.shape)
         is_picture = given.labels.samples == "means" and pixels <= ORIENTED_MAX_PIXELS
         preset = "oriented" if self.preset is None and is_picture else self.preset
-        noise = {} if self.denoise is None else {"denoise": self.denoise}
-        if preset == "paper" and noise:
-            raise click.UsageError("--denoise: only with --preset smooth or oriented.")
-        return PRESETS[preset or "smooth"](**noise) if preset or noise else None
+        if preset is None and self.denoise is None:
+            return None
+        return settings_of(preset or "smooth", {"denoise": self.denoise})
 
     def field(
         self, path: Path | str, progress: Progress, quiet: bool
@@ -274,6 +273,19 @@ class SampleOptions(FileOptions):
             click.echo(f"{told}; `elmfield fit` keeps a model.", err=True)
         field = ef.fit(given, settings, samples=self.samples, progress=progress)
         return field, np.asarray(given.values)
+
+
+def settings_of(preset: str, options: Mapping[str, object]) -> Settings:
+    """The preset with the options that are its own; one of other presets only is a mistake."""
+    # The command's --dtype is the file's.
+    own = {name: {*signature(make).parameters} - {"dtype"} for name, make in PRESETS.items()}
+    given = {k: v for k, v in options.items() if v is not None}
+    for n in given:
+        presets = [p for p in PRESETS if n in own[p]]
+        if presets and preset not in presets:
+            name = f"--{n.replace('_', '-')}"
+            raise click.UsageError(f"{name}: only with --preset {' or '.join(presets)}.")
+    return PRESETS[preset](**{k: v for k, v in given.items() if k in own[preset]})
 
 
 def merged(samples: Gridded, periodic: Iterable[str], **how: Any) -> Partition:
