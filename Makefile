@@ -57,9 +57,9 @@ layers: $(VENV)/.test
 	$(VENV)/bin/lint-imports
 
 # Without what takes long, what tries to break it, other projects' tests, and the scripts of paper/
-# and benchmarks/; of parametrised tests three cases, of generated inputs five.
+# and benchmarks/; of parametrised tests two cases, of generated inputs five.
 fast: $(VENV)/.test
-	ELMFIELD_LIBRARIES=numpy ELMFIELD_HYPOTHESIS=few ELMFIELD_CASES=3 \
+	ELMFIELD_LIBRARIES=numpy ELMFIELD_HYPOTHESIS=few ELMFIELD_CASES=2 \
 		$(PY) -m pytest -m 'not slow and not thorough' \
 		$(addprefix --ignore tests/,research robust outside measurement)
 

@@ -124,7 +124,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _spread(items):
-    """Of each test `CASES` cases at most: the first, the last, and some evenly between."""
+    """Of each test `CASES` cases at most: the first, the last, others evenly between."""
     tests = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
