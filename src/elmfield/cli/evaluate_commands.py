@@ -354,20 +354,13 @@ def _is_point(row: Sequence[str], field: ef.Field) -> bool:
 
 def _column(name: str, heads: Sequence[str], axis: ef.Axis, field: ef.Field) -> int | None:
     """The column of an axis: by its name, or as latitude or longitude; None if it needs none."""
-    attrs = field.labels.axis(axis.name).attrs
-    lower = [h.lower() for h in heads]
-    alike = [
-        j
-        for j, h in enumerate(heads)
-        for is_it in (is_latitude, is_longitude)
-        if is_it(axis.name, attrs) and is_it(h, {})
-    ]
-    if axis.name in heads:
-        return heads.index(axis.name)
-    if axis.name.lower() in lower:
-        return lower.index(axis.name.lower())
-    if len(alike) == 1:
-        return alike[0]
+    own, attrs = axis.name, field.labels.axis(axis.name).attrs
+    exact = [j for j, h in enumerate(heads) if h == own]
+    lower = [j for j, h in enumerate(heads) if h.lower() == own.lower()]
+    kinds = [is_it for is_it in (is_latitude, is_longitude) if is_it(own, attrs)]
+    alike = [j for j, h in enumerate(heads) if any(is_it(h, {}) for is_it in kinds)]
+    if found := exact or lower or (alike if len(alike) == 1 else []):
+        return found[0]
     if axis.size == 1:
         return None
     raise ValueError(
