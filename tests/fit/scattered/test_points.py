@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elmfield as ef
-from elmfield.fit.scattered.kernel_regions import KernelRegions
+from elmfield.fit.scattered.regions import KernelRegions
 from support import close, host, wave
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -161,7 +161,7 @@ def test_four_dimensions_store_no_more_than_three_do(rng):
 
 
 def test_long_fits_are_announced(monkeypatch, rng):
-    module = sys.modules["elmfield.fit.scattered.kernel_regions"]
+    module = sys.modules["elmfield.fit.scattered.regions"]
     monkeypatch.setattr(module, "ANNOUNCED_MULTIPLICATIONS", 1e5)
     x, y = scattered(rng, 100, 2)
     with pytest.warns(UserWarning, match=r"regions of up to \d+ samples: about .* multiplications"):

@@ -1,7 +1,7 @@
 """Scattered samples: a Field through values at arbitrary positions, or near noisy ones.
 
-Positions and values are checked and brought to a box whose unit is their spacing; `kernel_regions`
-fits each region.
+Positions and values are checked and brought to a box whose unit is their spacing; `regions` fits
+each region.
 """
 
 import math
@@ -23,8 +23,7 @@ from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import Neighbours, periods
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.field.uncertainty.prior import Prior
-from elmfield.fit.scattered.dense_regions import dense_model
-from elmfield.fit.scattered.kernel_regions import LARGEST_MISS, KernelRegions
+from elmfield.fit.scattered.regions import LARGEST_MISS, KernelRegions, dense_model
 from elmfield.local.bases.polyharmonic import power_of
 from elmfield.partition import Partition
 from elmfield.samples import refuse_far, with_nan
