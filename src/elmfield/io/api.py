@@ -437,7 +437,7 @@ def regrid(
     if not (where := OutputGrid(like=like, **asked)).is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
     if is_xarray(values):
-        from elmfield.io.accessor import ElmAccessor  # it imports xarray
+        from elmfield.io.xarray import ElmAccessor  # it imports xarray
 
         return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
     field = values if isinstance(values, Field) else fit(values)
