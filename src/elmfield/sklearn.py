@@ -15,13 +15,7 @@ from elmfield.local.bases.axis_modes import axis_modes
 from elmfield.settings import smooth
 
 try:
-    from sklearn.base import (
-        BaseEstimator,
-        ClassNamePrefixFeaturesOutMixin,
-        MultiOutputMixin,
-        RegressorMixin,
-        TransformerMixin,
-    )
+    from sklearn import base
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise MissingExtraError(
@@ -31,7 +25,7 @@ except ImportError as error:
 __all__ = ["FieldRegressor", "FieldTransformer"]
 
 
-class FieldRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class FieldRegressor(base.MultiOutputMixin, base.RegressorMixin, base.BaseEstimator):
     """Regression by a field through scattered samples, or near noisy ones: `elmfield.fit_points`.
 
     Parameters
@@ -102,7 +96,9 @@ class FieldRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return (values, np.asarray(self.field_.std(X, outside="nearest"))) if return_std else values
 
 
-class FieldTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FieldTransformer(
+    base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin, base.BaseEstimator
+):
     """Arrays of one shape as coefficients of smooth functions, and back.
 
     Every row is an array, fitted by a field of a fixed order. Its coefficients belong to modes that

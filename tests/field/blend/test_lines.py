@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field.blend import blended as blended_room
-from elmfield.field.blend import means
+from elmfield.field.blend import grids, means
 from elmfield.field.blend.grids import RUN_POSITIONS, along, leads_along
 from support import close
 
@@ -54,7 +53,7 @@ def test_means_in_parts_are_means(rng, options, monkeypatch):
     whole = field.resize(2500)
     monkeypatch.setattr(means, "MEANS_MAX_BOXES", 700)
     close(field.resize(2500), whole, 1e-13)
-    monkeypatch.setattr(blended_room, "leads_along", lambda *_: False)
+    monkeypatch.setattr(grids, "leads_along", lambda *_: False)
     close(whole, field.resize(2500), 1e-12)
 
 

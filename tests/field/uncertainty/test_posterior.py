@@ -9,7 +9,7 @@ import elmfield as ef
 from elmfield import observe as ob
 from elmfield.field.uncertainty.lattice import Lattice
 from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import Calibration, Prior
+from elmfield.field.uncertainty.priors import Calibration, Prior
 from oracles.kriging import krige
 from support import Lazy, close
 
@@ -699,12 +699,12 @@ def test_constants_are_sure():
 
 
 def test_large_arrays_are_read_in_parts(monkeypatch):
-    from elmfield.field.uncertainty import lattice, prior
+    from elmfield.field.uncertainty import lattice, priors
 
     y = rough((90, 80), 1.2, seed=4)
     whole, x = ef.fit(y), np.random.default_rng(0).uniform(0, 79, (30, 2))
     expected = whole.std(x)
     monkeypatch.setattr(lattice, "KEPT_RESIDUALS", 100)
     assert np.allclose(ef.fit(y).std(x), expected)
-    monkeypatch.setattr(prior, "PROBE_SAMPLES", 2000)
+    monkeypatch.setattr(priors, "PROBE_SAMPLES", 2000)
     assert np.allclose(ef.fit(y).std(x), expected, rtol=0.5)

@@ -14,13 +14,7 @@ from elmfield._array.backend import add_runs, move, namespace
 from elmfield._array.running import capacity
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, DType, Floats, Integers
-from elmfield.field.blend.grids import (
-    AxisPlan,
-    along,
-    contracted,
-    dense_on_grid,
-    leads_along,
-)
+from elmfield.field.blend import grids
 from elmfield.field.blend.means import Runs, cell_runs
 from elmfield.field.blend.points import partials
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
@@ -236,7 +230,7 @@ class Blended:
         own = any(g.nodes is not None or g.model.axes is not None for g in self.groups)
         is_dense = self.partition.is_regular and not self.is_scattered and not own
         if is_dense and not any(map(any, orders)):  # layers of one shape are the same
-            return [dense_on_grid(self, x)]
+            return [grids.dense_on_grid(self, x)]
         xp = namespace(self.like)
         points = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
         found = self.partials(move(points, self.like, xp.float64), orders)
@@ -286,12 +280,12 @@ class Blended:
         xp, group, axes = namespace(self.like), self.groups[0], self.axes
         assert axes is not None
         dtype, lengths = self.dtype if dtype is None else dtype, [len(r.places) for r in runs]
-        if lengths[0] > LINE_MIN_POSITIONS and orders == [(0,)] and leads_along(self):
-            line = along(self, runs[0].places)
+        if lengths[0] > LINE_MIN_POSITIONS and orders == [(0,)] and grids.leads_along(self):
+            line = grids.along(self, runs[0].places)
             line *= runs[0].weights[:, None]
             return [np.add.reduceat(line, runs[0].starts, axis=0).astype(dtype, copy=False)]
         asked = [{o[k] for o in orders} for k in range(len(runs))]
-        plans = [AxisPlan.make(self, k, r.places, max(asked[k])) for k, r in enumerate(runs)]
+        plans = [grids.AxisPlan.make(self, k, r.places, max(asked[k])) for k, r in enumerate(runs)]
         cells, room = [len(p.cells) for p in plans], capacity(self.like)
         each = group.model.n_modes * self.n_channels * (2 + len(orders))
         has_many_cells = math.prod(cells) * each > room
@@ -310,7 +304,7 @@ class Blended:
         c = group.model.expand(group.coefficients.take(self.group_of[1][used.reshape(-1)]))
         c = xp.astype(c, dtype, copy=False)
         c = xp.reshape(xp.moveaxis(c, -1, 0), (-1, *used.shape, *c.shape[1:-1]))
-        return contracted(c, tables, orders)
+        return grids.contracted(c, tables, orders)
 
     def _sums_of_values(self, runs: list[Runs]) -> Array:
         """The same of values at all places, in float64, a few runs of the first axis at a time."""

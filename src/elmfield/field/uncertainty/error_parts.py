@@ -19,7 +19,7 @@ from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.blend.points import contributions, leibniz, offset
 from elmfield.field.uncertainty.neighbours import BATCH_NUMBERS
-from elmfield.field.uncertainty.prior import Known, PosteriorPart, Terms
+from elmfield.field.uncertainty.priors import Known, PosteriorPart, Terms
 from elmfield.local.bases.dense_weights import OnDense
 
 if TYPE_CHECKING:

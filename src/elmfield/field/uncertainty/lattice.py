@@ -17,21 +17,7 @@ import numpy as np
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
 from elmfield.field.coefficients.from_samples import FromSamples
-from elmfield.field.uncertainty.prior import (
-    AROUND,
-    BLOCKS,
-    COMMON_SHARE,
-    Calibration,
-    PosteriorPart,
-    Prior,
-    Terms,
-    compact,
-    filtered,
-    left_out_filter,
-    prior_of,
-    probes,
-    require_small,
-)
+from elmfield.field.uncertainty import priors
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -65,7 +51,7 @@ Combine = Callable[[Floats, Sequence[Taps]], Floats]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lattice(PosteriorPart):
+class Lattice(priors.PosteriorPart):
     """Samples on a complete grid, and how sure a function between them is.
 
     Parameters
@@ -98,7 +84,7 @@ class Lattice(PosteriorPart):
     shape: tuple[int, ...]
     periodic: tuple[bool, ...]
     read: Read = field(repr=False)
-    prior: Prior
+    prior: priors.Prior
     values: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
     chooses: bool = False
     spread: Callable[[list[Floats]], Floats] | None = field(default=None, repr=False)
@@ -113,9 +99,9 @@ class Lattice(PosteriorPart):
 
         The prior's own power serves short axes.
         """
-        blocks = [self.read(slab) for slab in probes(self.shape)]
-        made = replace(self, prior=prior_of(self.prior, blocks))
-        residuals = [np.abs(filtered(b, made._filter)) for b in blocks]
+        blocks = [self.read(slab) for slab in priors.probes(self.shape)]
+        made = replace(self, prior=priors.prior_of(self.prior, blocks))
+        residuals = [np.abs(priors.filtered(b, made._filter)) for b in blocks]
         flat, known = np.concatenate([r.reshape(-1, r.shape[-1]) for r in residuals]), None
         if blocks[0].shape[:-1] == self.shape and not any(self.periodic):  # asked for again
             ends = [(n // 2, n // 2) for n in made._filter.shape]
@@ -123,22 +109,22 @@ class Lattice(PosteriorPart):
         made = replace(made, common=flat.mean(axis=0), known=known)
         if self.noise is not None:
             return made
-        z = [r / np.maximum(made._smoothed(r), 1e-300) for r in residuals]
-        return replace(made, calibration=Calibration.of(np.concatenate([v.ravel() for v in z])))
+        z = [(r / np.maximum(made._smoothed(r), 1e-300)).ravel() for r in residuals]
+        return replace(made, calibration=priors.Calibration.of(np.concatenate(z)))
 
     # --- amplitudes -----------------------------------------------------------------------------
 
     @cached_property
     def _filter(self) -> Floats:
         """What a left-out sample differs by from what the others of its box say, in deviations."""
-        return left_out_filter(self.prior, self.shape)
+        return priors.left_out_filter(self.prior, self.shape)
 
     def _taps(self, k: int, x: Floats, n: int, wraps: bool) -> Taps:
         """The n residuals of axis k near index coordinates x."""
         reach = REACH.get(len(self.shape), 1.5)
         most = math.ceil(reach)
         at = np.floor(x).astype(np.int64)[:, None] + np.arange(1 - most, most + 1)
-        w = compact((x[:, None] - at) / reach)
+        w = priors.compact((x[:, None] - at) / reach)
         return at % n if wraps else np.clip(at, 0, n - 1), w / w.sum(axis=1, keepdims=True)
 
     def _smoothed(self, residuals: Floats) -> Floats:
@@ -147,8 +133,8 @@ class Lattice(PosteriorPart):
             self._taps(k, np.arange(float(n)), n, False) for k, n in enumerate(residuals.shape[:-1])
         ]
         own = math.prod(w[0].max() for _, w in taps)
-        total = _on_grid(residuals, taps) - own * residuals + COMMON_SHARE * self.common
-        return np.asarray(total / (1 - own + COMMON_SHARE))
+        total = _on_grid(residuals, taps) - own * residuals + priors.COMMON_SHARE * self.common
+        return np.asarray(total / (1 - own + priors.COMMON_SHARE))
 
     @cached_property
     def _all_maps(self) -> tuple[Floats, Floats, Floats] | None:
@@ -176,7 +162,7 @@ class Lattice(PosteriorPart):
             inner.append(np.arange(low, high) % n if whole else np.arange(high - low))
             outer.append(np.clip(np.arange(a, b) - low - side // 2, 0, high - low - side))
         y = self.read(tuple(slab))[np.ix_(*inner)]
-        return np.abs(filtered(y, self._filter))[np.ix_(*outer)]
+        return np.abs(priors.filtered(y, self._filter))[np.ix_(*outer)]
 
     def _apart(self, first: Sequence[int], last: Sequence[int]) -> tuple[Floats, Floats]:
         """Squares of what the function differs by from the posterior's mean; `spread`; (..., C).
@@ -191,7 +177,7 @@ class Lattice(PosteriorPart):
             return found, spread
         slab = tuple(slice(a + 1 - m // 2, b + m // 2) for a, b, m in zip(low, high, sides))
         weights, (middle,) = self._told(np.zeros((1, len(sides))))
-        mean = filtered(self.read(slab), weights.reshape(sides), even=True)
+        mean = priors.filtered(self.read(slab), weights.reshape(sides), even=True)
         at = [np.arange(a, b, dtype=float) + 0.5 for a, b in zip(low, high)]
         inner = tuple(slice(a - i, b - i) for a, b, i in zip(low, high, first))
         middle = max(float(middle), 1e-300)
@@ -209,8 +195,8 @@ class Lattice(PosteriorPart):
             first = [int(i.min(initial=0)) for i, _ in taps]
             maps = self._maps(first, [int(i.max(initial=0)) + 1 for i, _ in taps])
         total = combine(maps[0], [(i - a, w) for (i, w), a in zip(taps, first)])
-        total = total + COMMON_SHARE * self.common
-        total *= self.calibration.factor / (1 + COMMON_SHARE)
+        total = total + priors.COMMON_SHARE * self.common
+        total *= self.calibration.factor / (1 + priors.COMMON_SHARE)
         total *= total
         if self.values is None:
             return total
@@ -287,7 +273,7 @@ class Lattice(PosteriorPart):
             found = np.where(found > LEAST_VARIANCE * found.max(initial=0), found, 0.0)
         return found.reshape(*map(len, axes), 1), steps
 
-    def _told(self, u: Floats, terms: Terms = ()) -> tuple[Floats, Floats]:
+    def _told(self, u: Floats, terms: priors.Terms = ()) -> tuple[Floats, Floats]:
         """What samples of the pattern's box count for at places there, and variances, (n,)."""
         t = self._pattern
         each = runs(len(u), max(1, (1 << 22) // len(t)))
@@ -310,7 +296,7 @@ class Lattice(PosteriorPart):
 
     # --- what is asked --------------------------------------------------------------------------
 
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+    def variance(self, x: Floats, terms: priors.Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
         if not terms:
             return self._variances(list(x.T), _at_points)
@@ -328,9 +314,10 @@ class Lattice(PosteriorPart):
         """Covariances per amplitude of values at places x near each other, (n, n)."""
         axes = []
         for c, n, wraps in zip(x.T, self.shape, self.periodic):
-            low, high = int(np.floor(c.min())) - AROUND, int(np.ceil(c.max())) + AROUND + 1
+            low = int(np.floor(c.min())) - priors.AROUND
+            high = int(np.ceil(c.max())) + priors.AROUND + 1
             axes.append(np.arange(low, high) if wraps else np.arange(max(0, low), min(n, high)))
-        require_small(math.prod(map(len, axes)))
+        priors.require_small(math.prod(map(len, axes)))
         t = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
         found = self.prior.joint(x, t.astype(float), self._noise_ratio)
         own = np.sqrt(np.diagonal(found)) if self.noise is not None else np.ones(len(x))
@@ -339,15 +326,15 @@ class Lattice(PosteriorPart):
     @property
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
-        return BLOCKS.get(len(self.shape), 2.0)
+        return priors.BLOCKS.get(len(self.shape), 2.0)
 
     def pattern(self, low: Floats, high: Floats) -> tuple[object, ...]:
         """Where a box lies between samples, and how near to borders: such boxes are alike."""
         key = []
         for a, b, n, wraps in zip(low.tolist(), high.tolist(), self.shape, self.periodic):
             first = math.floor(a + 1e-9)
-            ends = (0, 0) if wraps else (min(first, AROUND), min(n - 1 - math.ceil(b), AROUND))
-            key.append((round(a - first, 9), round(b - a, 9), *ends))
+            ends = min(first, priors.AROUND), min(n - 1 - math.ceil(b), priors.AROUND)
+            key.append((round(a - first, 9), round(b - a, 9), *((0, 0) if wraps else ends)))
         return tuple(key)
 
 

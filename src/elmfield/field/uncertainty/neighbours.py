@@ -14,18 +14,7 @@ import numpy as np
 
 from elmfield._array.running import runs, spread
 from elmfield._array.typing import Floats, Integers
-from elmfield.field.uncertainty.prior import (
-    AROUND,
-    BLOCKS,
-    COMMON_SHARE,
-    Calibration,
-    PosteriorPart,
-    Prior,
-    Terms,
-    compact,
-    power_of_errors,
-    require_small,
-)
+from elmfield.field.uncertainty import priors
 from elmfield.partition import Partition
 
 if TYPE_CHECKING:
@@ -59,7 +48,7 @@ BATCH_NUMBERS, PLACES_AT_ONCE = 1 << 20, 1 << 15
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Neighbours(PosteriorPart):
+class Neighbours(priors.PosteriorPart):
     """Samples at any places, and how sure a function between them is.
 
     Parameters
@@ -85,7 +74,7 @@ class Neighbours(PosteriorPart):
     x: Floats = field(repr=False)
     y: Floats = field(repr=False)
     periods: Floats
-    prior: Prior
+    prior: priors.Prior
     noise: Floats | float = 0.0
     amplitude: Floats | None = None
     common: Floats = field(default_factory=lambda: np.ones(1))
@@ -110,7 +99,7 @@ class Neighbours(PosteriorPart):
                     np.abs(replace(m, prior=prior).errors(at)[0]).mean()
                     for m, at in ((made, probes), (coarse, some))
                 )
-                prior = replace(prior, power=power_of_errors(own, far, prior.power))
+                prior = replace(prior, power=priors.power_of_errors(own, far, prior.power))
             made = replace(made, prior=prior)
         own = made.residuals(probes)
         made = replace(made, common=own.mean(axis=0))
@@ -118,7 +107,7 @@ class Neighbours(PosteriorPart):
             return made
         far, near = made._nearest(self.x[probes], AVERAGED.get(d, 30) + 2)
         z = own / np.maximum(made._local(far[:, 1:], near[:, 1:]), 1e-300)
-        return replace(made, calibration=Calibration.of(z.ravel()))
+        return replace(made, calibration=priors.Calibration.of(z.ravel()))
 
     def binned(self) -> "Neighbours":
         """The same of means over bins, where the noise hides what lies within these.
@@ -184,7 +173,9 @@ class Neighbours(PosteriorPart):
         far, which = self._tree.query(wrapped(x, self.periods), k=k)
         return far.reshape(len(x), k), which.reshape(len(x), k)
 
-    def _ask(self, x: Floats, terms: Terms, without: bool) -> tuple[Integers, Floats, Floats]:
+    def _ask(
+        self, x: Floats, terms: priors.Terms, without: bool
+    ) -> tuple[Integers, Floats, Floats]:
         """Samples asked at x, what each counts for, and the variance per amplitude.
 
         `without` the nearest sample, which is the place's own.
@@ -248,10 +239,10 @@ class Neighbours(PosteriorPart):
 
     def _local(self, far: Floats, which: Integers) -> Floats:
         """Means of the nearest residuals, (n, C); the farthest one counts for nothing."""
-        weight = compact(far / np.maximum(far[:, -1:], 1e-300))[..., None]
+        weight = priors.compact(far / np.maximum(far[:, -1:], 1e-300))[..., None]
         weight = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         local = np.sum(weight * self.residuals(which), axis=1)
-        return np.asarray((local + COMMON_SHARE * self.common) / (1 + COMMON_SHARE))
+        return np.asarray((local + priors.COMMON_SHARE * self.common) / (1 + priors.COMMON_SHARE))
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -262,12 +253,12 @@ class Neighbours(PosteriorPart):
         near = self._nearest(x, AVERAGED.get(x.shape[1], 30) + 1)
         return self.calibration.factor * self._local(*near)
 
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+    def variance(self, x: Floats, terms: priors.Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
         parts = [self._variance(x[i:j], terms) for i, j in runs(len(x), PLACES_AT_ONCE)]
         return np.concatenate(parts) + (0.0 if terms else self.floor)
 
-    def _variance(self, x: Floats, terms: Terms) -> Floats:
+    def _variance(self, x: Floats, terms: priors.Terms) -> Floats:
         which, weights, unit = self._ask(x, terms, False)
         total = np.asarray(unit[:, None] * self.amplitudes(x) ** 2)
         if self.values is None or terms or not len(x):
@@ -279,7 +270,7 @@ class Neighbours(PosteriorPart):
     def joint(self, x: Floats) -> Floats:
         """Covariances per amplitude of values at places x near each other, (n, n)."""
         used = np.unique(self._nearest(x, self.asked)[1])
-        require_small(len(used))
+        priors.require_small(len(used))
         t, near = (shortest(at - x[:1], self.periods) for at in (self.x[used], x))
         return self.prior.joint(near, t, self._noise(used))
 
@@ -288,7 +279,7 @@ class Neighbours(PosteriorPart):
         if np.isfinite(self.periods).any() or np.ndim(self.noise):
             return None
         first, last = (f(self.x, axis=0) for f in (np.min, np.max))
-        a, b = np.maximum(low - AROUND, first), np.minimum(high + AROUND, last)
+        a, b = np.maximum(low - priors.AROUND, first), np.minimum(high + priors.AROUND, last)
         near = self.x[np.all((self.x >= a) & (self.x <= b), axis=1)] - low
         if len(near) < math.prod(np.floor(b) - np.ceil(a) + 1):
             return None
@@ -297,7 +288,7 @@ class Neighbours(PosteriorPart):
     @property
     def block(self) -> float:
         """Samples on each axis of a box whose covariances fit into one dense matrix."""
-        return (NOISY_BLOCKS if np.any(self.noise) else BLOCKS).get(self.x.shape[1], 2.0)
+        return (NOISY_BLOCKS if np.any(self.noise) else priors.BLOCKS).get(self.x.shape[1], 2.0)
 
 
 # --- axes that repeat -----------------------------------------------------------------------------

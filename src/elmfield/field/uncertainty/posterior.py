@@ -17,18 +17,10 @@ from elmfield.field.coefficients.stored import Nodes
 from elmfield.field.coordinates.labels import date_errors
 from elmfield.field.coordinates.output_positions import shows_gaps
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.uncertainty import priors
 from elmfield.field.uncertainty.error_parts import ErrorParts, LayerErrors
 from elmfield.field.uncertainty.lattice import Lattice, mixture_spread
 from elmfield.field.uncertainty.neighbours import Neighbours
-from elmfield.field.uncertainty.prior import (
-    LARGEST_POWER,
-    LEAST_POWER,
-    Known,
-    Prior,
-    Terms,
-    prior_of,
-    probes,
-)
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -127,7 +119,7 @@ class Posterior:
         """Places (..., d) as the inner posterior counts them."""
         return np.asarray((x - self.first)[..., self.wide])
 
-    def variance(self, x: Floats, terms: Terms = ()) -> Floats:
+    def variance(self, x: Floats, terms: priors.Terms = ()) -> Floats:
         """Variances (n, C) of values, or of derivatives, at index coordinates x, (n, d)."""
         own = [(c, tuple(order[k] for k in self.wide)) for c, order in terms]
         own = [(c, order) for c, order in own if sum(order)]  # nothing is known along one sample
@@ -152,7 +144,7 @@ class Posterior:
         s = np.sqrt(np.maximum(variance, 0))
         return np.asarray(same[:, :, None] * s[:, None] * s + np.eye(len(x))[:, :, None] * floor)
 
-    def mean_variance(self, ends: Floats, known: Known) -> Floats:
+    def mean_variance(self, ends: Floats, known: priors.Known) -> Floats:
         """Variance of the mean over a box between ends, (d, 2): (C,).
 
         `known` keeps what boxes that are alike share.
@@ -164,7 +156,7 @@ class Posterior:
             shares.append(np.diff(e) / (b - a) if b > a else np.ones(1))
         return self.sum_variance(edges, reduce(np.multiply.outer, shares), known)
 
-    def sum_variance(self, edges: Sequence[Floats], volume: Floats, known: Known) -> Floats:
+    def sum_variance(self, edges: Sequence[Floats], volume: Floats, known: priors.Known) -> Floats:
         """Variance of a sum over cells between edges, weighted by their volumes, (C,).
 
         Cells are cut into blocks whose errors are taken for independent.
@@ -259,14 +251,14 @@ def posterior_of(model: "Model") -> Posterior:
     else:
         order = getattr(model.settings, "order", None)
         power = 2 * float(np.mean(order)) - 1 if order is not None else USUAL_POWER
-        power = min(max(power, LEAST_POWER), LARGEST_POWER)
+        power = min(max(power, priors.LEAST_POWER), priors.LARGEST_POWER)
         if not model.blended.is_scattered:
             return _of_grid(model, power, units)
-        inner = _of_points(model, Prior(power, np.ones(d)), units)
+        inner = _of_points(model, priors.Prior(power, np.ones(d)), units)
     return Posterior(inner, np.zeros(d), list(range(d)))
 
 
-def _of_points(model: "Model", prior: Prior, units: Floats) -> Neighbours:
+def _of_points(model: "Model", prior: priors.Prior, units: Floats) -> Neighbours:
     """The posterior of scattered samples; of noisy ones, as the fit found noise and amplitude."""
     blended, found = model.blended, model.evidence or Evidence()
     nodes = [g.nodes for g in blended.groups if isinstance(g.nodes, Nodes)]
@@ -335,11 +327,11 @@ def _of_grid(model: "Model", power: float, units: Floats) -> Posterior:
         left = narrowed(left)
     gone = None if gone is None else gone[tuple(map(slice, low, high))].reshape(shape)
     inner: Part
-    prior = Prior(power, np.ones(len(wide)))
+    prior = priors.Prior(power, np.ones(len(wide)))
     if gone is not None and gone.any() and not gone.all():
         y = read([slice(0, n) for n in shape])
         holes = np.where(gone[..., None], np.nan, y)
-        found = prior_of(prior, [holes[slab] for slab in probes(shape)])
+        found = priors.prior_of(prior, [holes[slab] for slab in priors.probes(shape)])
         inner = Neighbours(
             x=np.argwhere(~gone).astype(float), y=y[~gone], values=values_at, prior=found,
             periods=np.where(periodic, shape, np.inf),
@@ -419,7 +411,7 @@ def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
         np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
         for e, o in zip(edges, own_samples(model.domain))
     ]
-    known = Known()
+    known = priors.Known()
     found = [model.posterior.mean_variance(np.stack(ends), known) for ends in cartesian(*spans)]
     return deviations(model, np.reshape(found, (*map(len, spans), -1)))
 
@@ -430,7 +422,7 @@ def std_of_integral(model: "Model", low: Sequence[Any], high: Sequence[Any]) -> 
     with date_errors(model.labels.axes):
         span = np.transpose(model.domain.span(*ends)).astype(float)
     volume = math.prod(q - p for p, q in zip(*ends))
-    return abs(volume) * _of_channels(model, model.posterior.mean_variance(span, Known()))
+    return abs(volume) * _of_channels(model, model.posterior.mean_variance(span, priors.Known()))
 
 
 def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Array, float]:
@@ -439,5 +431,5 @@ def std_over_mask(model: "Model", mask: Array, missing: str | None) -> tuple[Arr
     gone = _gone(model) if shows_gaps(model, missing) else None
     if gone is not None:
         volume = volume * ~gone[np.ix_(*(np.rint((e[:-1] + e[1:]) / 2).astype(int) for e in edges))]
-    total = model.posterior.sum_variance(edges, volume, Known())
+    total = model.posterior.sum_variance(edges, volume, priors.Known())
     return _of_channels(model, total), float(volume.sum())

@@ -13,7 +13,7 @@ from elmfield.field import Field
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.posterior import Evidence
-from elmfield.field.uncertainty.prior import Terms
+from elmfield.field.uncertainty.priors import Terms
 from elmfield.fit.encoder import Encoder
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.one_region import fit_one_region, rms

@@ -14,7 +14,7 @@ from elmfield.errors import RankWarning
 from elmfield.field import Blended, Group
 from elmfield.field.coefficients.stored import Full
 from elmfield.field.uncertainty.error_parts import ObservedPosterior
-from elmfield.field.uncertainty.prior import Terms
+from elmfield.field.uncertainty.priors import Terms
 from elmfield.fit.observations import evidence
 from elmfield.fit.observations.evidence import Evidence, Prior, ProductPrior, RowGroup, Solution
 from elmfield.fit.observations.observation import Observation, Resolution

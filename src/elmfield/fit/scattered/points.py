@@ -22,7 +22,7 @@ from elmfield.field import Blended, Field
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import Neighbours, periods
 from elmfield.field.uncertainty.posterior import Evidence
-from elmfield.field.uncertainty.prior import Prior
+from elmfield.field.uncertainty.priors import Prior
 from elmfield.fit.scattered.regions import LARGEST_MISS, KernelRegions, dense_model
 from elmfield.local.bases.polyharmonic import power_of
 from elmfield.partition import Partition

@@ -20,21 +20,14 @@ from elmfield._array.backend import device, move, namespace, requires_grad, to_n
 from elmfield._array.cache import CACHE
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array
-from elmfield.local.bases.dense_weights import (
-    LEAST_SHARE,
-    OnDense,
-    box_positions,
-    half_widths,
-    least_norm,
-    on_columns,
-)
+from elmfield.local.bases import dense_weights
 from elmfield.local.bases.polyharmonic import monomials
 from elmfield.local.layers import Dense, price
 from elmfield.local.model import Basis
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DenseModes(OnDense):
+class DenseModes(dense_weights.OnDense):
     """Orthonormal coordinates of a dense random layer on the samples of a box.
 
     Parameters
@@ -61,12 +54,12 @@ class DenseModes(OnDense):
     def values(self, c: Array) -> Array:
         """``y = U c``."""
         U = move(self.columns, c, c.dtype)
-        return on_columns(lambda flat: U @ flat, c)
+        return dense_weights.on_columns(lambda flat: U @ flat, c)
 
     def project(self, Y: Array) -> Array:
         """``c = Uᵀ y``: one matrix product for all boxes."""
         U = move(self.columns, Y, Y.dtype)
-        return on_columns(lambda flat: U.T @ flat, Y)
+        return dense_weights.on_columns(lambda flat: U.T @ flat, Y)
 
     def complete(self, Y: Array, present: Array) -> Array:
         """Y with its missing samples set to what least squares on the present ones predicts.
@@ -91,8 +84,8 @@ class DenseModes(OnDense):
         M = self.mixing
         c = move(c, M, M.dtype)
         if self.triangular:
-            return on_columns(lambda flat: backend.solve_triangular(M, flat), c)
-        return on_columns(lambda flat: M @ flat, c)
+            return dense_weights.on_columns(lambda flat: backend.solve_triangular(M, flat), c)
+        return dense_weights.on_columns(lambda flat: M @ flat, c)
 
     expand = weights  # in float64: with cond(H) up to 2e7, single precision would lose seven digits
 
@@ -112,7 +105,7 @@ def plain_modes(
     decomposition: least squares of least weight norm, singular values below 1e-10 of the largest
     left out, the rank reported.
     """
-    region = OnDense(network=network, box=box, inside=inside)
+    region = dense_weights.OnDense(network=network, box=box, inside=inside)
     t = move(region.positions, like, namespace(like).float64)
     shape = "" if inside is None else np.packbits(inside).tobytes().hex()
     name = f"plain dense modes {network} {box} {shape}"
@@ -183,10 +176,10 @@ def _least_energy(
     from scipy.fft import dctn  # here, so that a command line that fits nothing starts fast
 
     xp = namespace(like)
-    scale = move(half_widths(box), like, xp.float64)
-    H = network(box_positions(box, like) / scale)
+    scale = move(dense_weights.half_widths(box), like, xp.float64)
+    H = network(dense_weights.box_positions(box, like) / scale)
     fine = tuple(2 * n - 1 for n in box)
-    on_grid = to_numpy(network(box_positions(box, like, 0.5) / scale))
+    on_grid = to_numpy(network(dense_weights.box_positions(box, like, 0.5) / scale))
     spectrum = dctn(on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho").reshape(
         -1, network.width
     )
@@ -201,7 +194,7 @@ def _least_energy(
         s = xp.concat([s, xp.zeros(unseen, dtype=s.dtype, device=device(s))])
     weight = 1 / xp.sqrt(s**2 + (1e-7 * s[0]) ** 2)
     root = (H @ Vt.T) * weight  # (S, m): H E^(-1/2)
-    X = monomials(box_positions(box, like) / scale, 1)
+    X = monomials(dense_weights.box_positions(box, like) / scale, 1)
     lines, onto = _independent(X)  # an axis of one sample has none
     U, mixing = _independent(root - lines @ (lines.T @ root), 1e-7)
     mixing = (Vt.T * weight) @ mixing
@@ -228,7 +221,7 @@ def shaped_modes(network: Dense, box: tuple[int, ...], inside: Any, like: Array)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapedModes(OnDense):
+class ShapedModes(dense_weights.OnDense):
     """Orthonormal coordinates of a dense layer on more samples than it has neurons.
 
     ``H = Q R`` over the region's samples, ``c = Qᵀ y``, ``α = R⁻¹ c``, as :func:`plain_modes`; but
@@ -314,6 +307,6 @@ class ShapedModes(OnDense):
         """``α = R⁻¹ c``, (G, m, C), of least norm where R is as good as singular; R's rank."""
         xp, m = namespace(R), R.shape[0]
         c, size = xp.astype(c, R.dtype), xp.abs(xp.linalg.diagonal(R))
-        if float(xp.min(size)) > LEAST_SHARE * float(xp.max(size)):
-            return on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
-        return least_norm(R, c, LEAST_SHARE)
+        if float(xp.min(size)) > dense_weights.LEAST_SHARE * float(xp.max(size)):
+            return dense_weights.on_columns(lambda flat: backend.solve_triangular(R, flat), c), m
+        return dense_weights.least_norm(R, c, dense_weights.LEAST_SHARE)
