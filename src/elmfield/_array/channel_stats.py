@@ -64,6 +64,10 @@ class ChannelStats:
             self.count + other.count,
         )
 
+    def __getitem__(self, own: slice) -> "ChannelStats":
+        """Of some of the channels."""
+        return ChannelStats(self.low[own], self.high[own], self.total[own], self.count[own])
+
     @property
     def largest(self) -> float:
         """The largest magnitude; NaN if a number is NaN."""
@@ -93,17 +97,6 @@ class ChannelStats:
 
 
 # --- range and scale ------------------------------------------------------------------------------
-
-
-def range_of(frame: Array) -> float:
-    """Peak to peak of an array as it came, (..., C): integers do not wrap, NaN does not count."""
-    xp = namespace(frame)
-    if not xp.isdtype(frame.dtype, "real floating"):
-        frame = xp.astype(frame, xp.float64)
-    found = ChannelStats.of(frame).data_range
-    if math.isnan(found):
-        return ChannelStats.of(frame, ~xp.isnan(frame)).data_range
-    return found
 
 
 def standard_of(ends: ChannelStats, kind: str, centred: bool) -> tuple[Floats, Floats]:

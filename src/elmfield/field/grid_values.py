@@ -26,7 +26,7 @@ from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.output_positions import class_dtype, gone_at, shows_gaps, with_gaps
 from elmfield.field.coordinates.parse import own_samples
 from elmfield.field.point_values import QUANTITIES, derived
-from elmfield.field.uncertainty.posterior import std_on_grid
+from elmfield.field.uncertainty.posterior import deviations
 from elmfield.samples import EXACT
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def sample_dtype(model: "Model", gaps: bool) -> DType:
 def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
     """A quantity on a grid of index coordinates, (p_1, ..., p_d, C, ...)."""
     if quantity == "std":
-        return std_on_grid(model, x)
+        return deviations(model, model.posterior.on_grid(x))
     own, xp, d = model.blended, namespace(model.offset), len(x)
 
     def partials(orders: list[Order]) -> list[Array]:

@@ -9,7 +9,7 @@ import numpy as np
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import device as device_of
 from elmfield._array.backend import is_array, is_labelled, namespace, requires_grad, to_numpy
-from elmfield._array.channel_stats import range_of
+from elmfield._array.channel_stats import ChannelStats
 from elmfield._array.checks import axis_of, choice, entries, sizes_of, wrong
 from elmfield._array.progress import reporter
 from elmfield._array.running import with_less_memory
@@ -345,9 +345,10 @@ class Encoder:
         shape, centred = joined.shape, self.settings.centred
         samples = read(joined, shape=shape, channel_axis=len(shape) - 1, centred=centred)
         every = self._fit(samples, len(shape) - 1, reporter(progress))
-        each = [slice(t * C, (t + 1) * C) for t in range(T)]
+        ends = ChannelStats.of(samples.raw, samples.present)
+        each = [slice(first, first + C) for first in range(0, T * C, C)]
         return [
-            Field(every.channels(own, channel_axis=k, data_range=range_of(joined[..., own])))
+            Field(every.channels(own, channel_axis=k, data_range=ends[own].data_range))
             for own in each
         ]
 

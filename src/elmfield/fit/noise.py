@@ -21,10 +21,11 @@ from elmfield._array.backend import contiguous, device, move, namespace, require
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
-from elmfield.fit.gaps.levels import average_boxes, box_index, take_boxes
+from elmfield.fit.gaps.levels import average_boxes, box_index
 from elmfield.local.bases import ProductModes, product_modes
 from elmfield.local.energies import FEW_STRETCHES, Family, covariances, stretched
 from elmfield.local.energy_mixture import fold_parities, unfold_parities
+from elmfield.partition import gather
 
 BOX = {1: 32, 2: 10, 3: 5}
 """Samples of a box per axis, by number of axes."""
@@ -331,7 +332,7 @@ def by_boxes(z: Array, periodic: Sequence[bool], is_white: bool) -> tuple[Array,
     index = box_index(shape, box, STRIDE[d], periodic)
 
     def boxes(at: Array) -> Array:
-        return take_boxes(z[..., None], at)[..., 0]
+        return gather(z[..., None], at)[..., 0]
 
     some = boxes(move(index[:: max(1, len(index) // LEARNING_BOXES)], z))
     most = float(to_numpy(xp.max(xp.var(some, axis=1))))
@@ -386,7 +387,7 @@ def _over_boxes(
     def blended() -> Iterator[tuple[Array, Array]]:
         for i, j in runs(len(index), max(1, capacity(z) // (24 * len(free)))):
             at = move(index[i:j], z)
-            some = take_boxes(every, at)
+            some = gather(every, at)
             Y, X, K = (some[..., c] for c in range(3))  # (G, S)
             found, freedom = _smoothed(modes, v, move(~free, z, z.dtype), cost, Y)
             more = xp.sum((found - X) * (found + X - 2 * Y), axis=1, keepdims=True)

@@ -17,10 +17,10 @@ from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats
 from elmfield.errors import NoiseWarning
 from elmfield.fit.gaps.gap_boxes import wide_axes
-from elmfield.fit.gaps.levels import Spacings, average_boxes, box_index, take_boxes, trend_of
+from elmfield.fit.gaps.levels import Spacings, average_boxes, box_index, trend_of
 from elmfield.fit.noise import BOX, LARGE_BOXES, LEARNING_BOXES, by_boxes, mode_variances
 from elmfield.local.bases import product_modes
-from elmfield.partition import Partition, gather_boxes
+from elmfield.partition import Partition, gather, gather_boxes
 from elmfield.samples import Samples
 
 SINGLE_PRECISION_RATIO = 2e3
@@ -193,7 +193,7 @@ def _box_powers(y: Array, present: Array | None, overlap: int, low: int) -> tupl
     parts = [(np.arange(a.width), a.width) for a in modes.axes]
     own = [(j >= n * low // 4) & (j < max(2, n * (2 * low) // 4)) for j, n in parts]
     which = np.flatnonzero(reduce(np.logical_and.outer, own))
-    c = xp.take(modes.project(take_boxes(y, move(index, y))), move(which, y), axis=1)
+    c = xp.take(modes.project(gather(y, move(index, y))), move(which, y), axis=1)
     n, squares = len(which), xp.mean(xp.astype(c, xp.float64) ** 2, axis=1)
     if cells is not None:
         at = np.stack(np.unravel_index(cells, shape)) // side
@@ -235,7 +235,7 @@ def line_level(y: Array, level: Array, periodic: Sequence[bool]) -> Array:
         return level
     index = box_index(shape, box, max(box) // 2, periodic)
     unit = xp.astype(level + (level <= 0), xp.float64)
-    c = xp.astype(modes.project(take_boxes(y, move(index, y))), xp.float64) / unit
+    c = xp.astype(modes.project(gather(y, move(index, y))), xp.float64) / unit
     off = move(np.where(free, 0, 1 / (1 + v)), c)
     left = xp.matmul(off**2, c**2)  # (G, K, C)
     n = xp.sum(off, axis=1)[:, None]
@@ -335,7 +335,7 @@ def remove_mixed_noise(
     side = BOX[min(wide_axes(shape), 3)]
     index = box_index(shape, tuple(min(side, n) for n in shape), side, (False,) * len(shape))
     index = index[:: max(1, len(index) // LEARNING_BOXES)]
-    some = xp.astype(take_boxes(rest, move(index, y)), xp.float64) / unit
+    some = xp.astype(gather(rest, move(index, y)), xp.float64) / unit
     some = xp.reshape(some - xp.mean(some, axis=1, keepdims=True), (-1, C))
     both = move(np.logical_and.outer(loud, loud) | np.eye(C, dtype=bool), noise, xp.float64)
     _, U = xp.linalg.eigh(xp.matmul(some.T, some) * both)

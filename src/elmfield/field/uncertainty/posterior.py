@@ -387,11 +387,6 @@ def std_at_index(model: "Model", quantity: str, index: Array) -> Array:
     return deviations(model, posterior.variance(x, terms))
 
 
-def std_on_grid(model: "Model", x: Sequence[Floats]) -> Array:
-    """Standard deviations (..., C) on a grid of index coordinates."""
-    return deviations(model, model.posterior.on_grid(x))
-
-
 def covariance_at_points(model: "Model", points: Any) -> Array:
     """Covariances of values at points (n, d); see :meth:`Field.covariance`."""
     if model.is_complex:

@@ -24,6 +24,7 @@ from elmfield.fit.gaps.levels import REACH, Level, SamplePlane, Spacings, Window
 from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.energies import STEEPEST
 from elmfield.local.order import ROUNDING_SAMPLES, grain
+from elmfield.partition import gather
 from elmfield.samples import Slab, whole_of
 
 FLAT_SHARE, FLAT_ROUNDING = 0.05, 1e-3
@@ -229,7 +230,7 @@ class Filler:
             own = number[place].reshape(-1)
             at = move(index[own >= 0], y)
             turns.append(own[own >= 0])
-            parts.append((levels.take_boxes(y, at), levels.take_boxes(here[..., None], at)[..., 0]))
+            parts.append((gather(y, at), gather(here[..., None], at)[..., 0]))
         if not parts:
             return None
         back, xp = move(np.argsort(np.concatenate(turns)), parts[0][0]), namespace(parts[0][0])

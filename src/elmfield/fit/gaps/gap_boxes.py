@@ -16,8 +16,9 @@ from elmfield._array.backend import device, move, namespace, to_numpy
 from elmfield._array.cache import memoised
 from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Integers
-from elmfield.fit.gaps.levels import average_boxes, take_boxes
+from elmfield.fit.gaps.levels import average_boxes
 from elmfield.local import energies
+from elmfield.partition import gather
 
 TRIED_MEMBERS = 4
 """Members tried on a box's own samples, beside the isotropic one; a fifth moved the mean of ten
@@ -134,7 +135,7 @@ def fill_boxes(
     if not len(index):
         return y
     xp, at = namespace(y), move(index, y)
-    Y, M = take_boxes(y, at), take_boxes(present[..., None], at)[..., 0]
+    Y, M = gather(y, at), gather(present[..., None], at)[..., 0]
     along = [np.cos(np.pi * ((np.arange(b) + 0.5) / b - 0.5)) ** 2 for b in box]
     window = move(reduce(np.multiply.outer, along).reshape(-1), y, xp.float64)
 
@@ -148,7 +149,7 @@ def fill_boxes(
     found = blended(_blend_members(*first))
     for _ in range(rounds):
         members = gaussian_members(box, (order,), True).moved(y)
-        who = _likely(members, take_boxes(found, at), rounding)
+        who = _likely(members, gather(found, at), rounding)
         more = solve_boxes(members, Y, M, who, rounding)
         said, e = (xp.concat(both, axis=1) for both in zip(first, more))
         found = blended(_blend_members(said, e))

@@ -66,13 +66,6 @@ def starts_of(n: int, b: int, step: int, wraps: bool) -> Integers:
     return np.unique(np.concatenate([low, n - b - low]))
 
 
-def take_boxes(y: Array, index: Array) -> Array:
-    """Samples (G, S, C) of `y`, (..., C), at places `index`, (G, S)."""
-    xp = namespace(y)
-    flat = xp.reshape(y, (-1, y.shape[-1]))
-    return xp.reshape(xp.take(flat, xp.reshape(index, (-1,)), axis=0), (*index.shape, y.shape[-1]))
-
-
 def average_boxes(
     shape: Sequence[int], window: Array, parts: Iterable[tuple[Array, Array]]
 ) -> tuple[Array, Array]:
