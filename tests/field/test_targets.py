@@ -30,6 +30,14 @@ def rough(seed, shape):
     return np.cumsum(np.cumsum(rng.standard_normal(shape), axis=0), axis=-1)
 
 
+@pytest.mark.parametrize("asked", [{"coefficients": 900}, {"per_region": 50}, {"psnr": 40}])
+def test_gaps_are_still_known_where_fewer_coefficients_are_kept(picture, asked):
+    y = picture.copy()
+    y[20:24, 30:36] = np.nan
+    kept = ef.fit(y, missing="nan").keep(**asked)
+    assert np.array_equal(np.isnan(kept.samples()), np.isnan(y))
+
+
 @pytest.mark.parametrize("overlap", [None, 0, 2])
 @pytest.mark.parametrize("target", [30, 45, 60])
 def test_a_psnr_is_reached_and_hardly_exceeded(picture, target, overlap):

@@ -175,7 +175,8 @@ def keep_less(model: "Model", target: Target | None) -> "Model":
     lost = model.mean_error(dropped) if lost is None else lost
     evidence = replace(model.evidence or Evidence(), coding=math.hypot(model.coding_error, lost))
     blended = replace(model.blended, groups=kept.groups)
-    return replace(model, blended=blended, residual=left, evidence=evidence)
+    gaps = model.gaps if is_coded else model.missing  # coefficients know of none
+    return replace(model, blended=blended, residual=left, gaps=gaps, evidence=evidence)
 
 
 def _bisect_price(
