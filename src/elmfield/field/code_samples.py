@@ -249,25 +249,19 @@ class Coder(RateControl[TileInMemory]):
     first : tuple of int
         Where on each axis of the array they begin.
     counted : array of bool, shape (..., C or 1), or None
-        The samples at which errors count; those that are present by default.
+        The samples at which errors count, on the host; None for all.
     """
 
     blended: Blended
     samples: Samples
     first: tuple[int, ...]
-    counted: Array | None = field(default=None, repr=False)
+    counted: Array | None = field(repr=False)
 
     @cached_property
     def own(self) -> Array:
         """The samples on the host, in the dtype that a file keeps."""
         own = np.asarray(to_numpy(self.samples.stored))
         return own.astype(self.samples.kind, copy=False)
-
-    @cached_property
-    def _there(self) -> Array | None:
-        """Where errors count, on the host; None for all samples."""
-        there = self.samples.present if self.counted is None else self.counted
-        return None if there is None else np.asarray(to_numpy(there))
 
     @cached_property
     def tiling(self) -> Tiling:
@@ -279,7 +273,7 @@ class Coder(RateControl[TileInMemory]):
     @cached_property
     def scope(self) -> Scope:
         """The samples that are coded."""
-        own, there = self.own, self._there
+        own, there = self.own, self.counted
         return Scope(
             count=own.size if there is None else int(np.broadcast_to(there, own.shape).sum()),
             kind=self.own.dtype.name,
@@ -305,7 +299,7 @@ class Coder(RateControl[TileInMemory]):
         def finish(_number: int, data: bytes, decoded: Array, errors: Errors) -> TileInMemory:
             return TileInMemory(n_bytes=len(data), errors=errors, data=data, decoded=decoded)
 
-        there = None if self._there is None else partial(self.tiling.cut, self._there)
+        there = None if self.counted is None else partial(self.tiling.cut, self.counted)
         made = code_tiles(numbers, self.values, finish, there=there, effort=self.effort, **asked)
         return dict(zip(numbers, made))
 
@@ -365,7 +359,8 @@ def code_to_target(
 ) -> tuple[Blended, Floats, float]:
     """The function of coded samples that meet a target, and what was lost.
 
-    Parameters are those of `Coder`. Lost are an energy in the box of each region, (N,), and the
+    Parameters are those of `Coder`; those samples count that are present, unless others are
+    `counted`. Lost are an energy in the box of each region, (N,), and the
     root mean square of errors at the samples.
 
     Raises
@@ -376,9 +371,9 @@ def code_to_target(
     low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     if samples.integers is not None:  # beyond what can be coded with loss as whole numbers
         samples = replace(samples, integers=None, is_exact=False)
-    coder = Coder(
-        blended=blended, samples=samples, first=low, counted=counted, effort=target.effort
-    )
+    there = samples.present if counted is None else counted
+    there = None if there is None else np.asarray(to_numpy(there))
+    coder = Coder(blended=blended, samples=samples, first=low, counted=there, effort=target.effort)
     met = coder.meet(target)
     made = coder.made(met.tiles, met.is_lossy)
     return made, coder.lost(met.tiles), typical_error(met.errors)

@@ -199,17 +199,14 @@ def plane_of(part: "Partition", at: Mapping[int, int] | None = None) -> "Partiti
     middle of the shortest ones.
     """
     fixed = fixed_axes(part.shape, at)
-    index = tuple(
-        int(part.cell_of[k][fixed[k]]) if k in fixed else slice(None)
-        for k in range(len(part.shape))
-    )
-    labels = np.unique(part.labels[index], return_inverse=True)[1]
-    left = [k for k in range(len(part.shape)) if k not in fixed]
+    left, labels = [k for k in range(len(part.shape)) if k not in fixed], part.labels
+    for k in sorted(fixed, reverse=True):
+        labels = labels.take(part.cell_of[k][fixed[k]], axis=k)
     kept = {
         name: tuple(getattr(part, name)[k] for k in left)
         for name in ("shape", "edges", "overlap", "periodic")
     }
-    labels = labels.reshape(tuple(part.n_cells[k] for k in left))
+    labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
     return part.changed(**kept, labels=labels, spacings=tuple(map(part.spacing, left)))
 
 

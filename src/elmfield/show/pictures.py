@@ -228,13 +228,12 @@ def draw_energies(
     axes = _new_axes() if axes is None else axes
     beta = barron_norm(values, partition=partition, **energy)
     rows, columns = (partition.borders(k) for k in range(len(partition.shape)) if k not in fixed)
-    index = tuple(
-        int(partition.cell_of[k][fixed[k]]) if k in fixed else slice(None)
-        for k in range(len(partition.shape))
-    )
+    labels = partition.labels
+    for k in sorted(fixed, reverse=True):
+        labels = labels.take(partition.cell_of[k][fixed[k]], axis=k)
     low, high = (0.0, float(beta.max())) if limits is None else limits
     mesh = axes.pcolormesh(
-        columns, rows, beta[partition.labels[index]], cmap="viridis", vmin=low, vmax=high,
+        columns, rows, beta[labels], cmap="viridis", vmin=low, vmax=high,
         rasterized=True,
     )  # fmt: skip
     draw_partition(partition, axes=axes, at=at, colour="white", width=0.4, title=title)

@@ -2,17 +2,14 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import is_numpy, move, namespace, scatter_add, take, to_numpy
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.local.bases import DenseWeights, Polyharmonic
-
-if TYPE_CHECKING:
-    from elmfield.field.coefficients.sample_boxes import SampleBoxes
-    from elmfield.local.energy_mixture import Beliefs
+from elmfield.local.energy_mixture import Beliefs
 
 
 class Coefficients(ABC):
@@ -82,7 +79,7 @@ class Coefficients(ABC):
     # What differs where they are made from samples.
 
     @property
-    def source_samples(self) -> "SampleBoxes | None":
+    def source_samples(self) -> SampleBoxes | None:
         """The samples that they are made from when asked for; None where numbers are kept."""
         return None
 
@@ -92,11 +89,11 @@ class Coefficients(ABC):
         return None
 
     @property
-    def beliefs(self) -> "Beliefs | None":
+    def beliefs(self) -> Beliefs | None:
         """The energies that each region chooses among by its samples; None where there is one."""
         return None
 
-    def with_samples(self, boxes: "SampleBoxes") -> "Coefficients":
+    def with_samples(self, boxes: SampleBoxes) -> "Coefficients":
         """Those of the same regions for other samples; themselves where no samples are kept."""
         return self
 

@@ -10,17 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product as cartesian
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.running import runs
 from elmfield._array.typing import Floats, Integers
+from elmfield.field.blend.blended import Blended
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.uncertainty import priors
-
-if TYPE_CHECKING:
-    from elmfield.field.blend.blended import Blended
 
 PATTERN_BOX = {1: 16, 2: 8, 3: 6, 4: 4}
 """Samples on each axis of the box in which variances are computed; 2 on more than four axes."""
@@ -373,7 +370,7 @@ def _on_grid(array: Floats, taps: Sequence[Taps]) -> Floats:
 # mixture, which is their mean, may be wrong by as much. All of them meet the samples.
 
 
-def mixture_spread(blended: "Blended") -> Callable[[Sequence[Floats]], Floats] | None:
+def mixture_spread(blended: Blended) -> Callable[[Sequence[Floats]], Floats] | None:
     """What gives variances among members on a grid of middles; None without a mixture."""
     every = [g.coefficients for g in blended.groups]
     chosen = [c for c in every if isinstance(c, FromSamples) and c.beliefs is not None]
@@ -388,9 +385,7 @@ def _cells_at(borders: Floats, x: Floats) -> tuple[Integers, Integers]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _spread_on_grid(
-    blended: "Blended", chosen: Sequence[FromSamples], x: Sequence[Floats]
-) -> Floats:
+def _spread_on_grid(blended: Blended, chosen: Sequence[FromSamples], x: Sequence[Floats]) -> Floats:
     """Variances (..., C) on a grid of index coordinates: the mean of the cells that share a place.
 
     The spread of a region is taken on the grid of half samples of its box.
