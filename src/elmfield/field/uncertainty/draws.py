@@ -88,7 +88,7 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
     mean = np.asarray(to_numpy(blended.on_grid(index)), np.float64)
     x = post.own(np.stack(np.meshgrid(*index, indexing="ij"), axis=-1).reshape(-1, d))
     waves = [sizes[j] for j in post.wide]
-    drawn = part if isinstance(part, ErrorParts) else Waves(part, waves)
+    drawn = part if isinstance(part, ErrorParts) else PriorWaves(part, waves)
     off = drawn.draw(x, n, mean.shape[-1], seed)
     xp, like = namespace(model.offset), model.offset
     values = move((mean + off.reshape(n, *mean.shape)).reshape(-1, mean.shape[-1]), like)
@@ -107,7 +107,7 @@ def draw_models(model: "Model", n: int, seed: int) -> list["Model"]:
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class PriorWaves:
     """Functions of a prior on a lattice that repeats, REFINEMENT places a sample of each axis.
 
     Axes that do not repeat have twice their length.

@@ -176,7 +176,7 @@ class RowGroup:
 
 
 @dataclass(eq=False)
-class Evidence:
+class RowEvidence:
     """Sums of squares of groups of rows, from which the evidence of any prior follows.
 
     With ``M = 1 + Σ_g (a/t_g)² Lᵀ A_gᵀA_g L`` and t the noise of a group,

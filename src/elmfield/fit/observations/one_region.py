@@ -16,7 +16,7 @@ from elmfield.field.coefficients.stored import Full
 from elmfield.field.uncertainty.error_parts import ObservedPosterior
 from elmfield.field.uncertainty.priors import Terms
 from elmfield.fit.observations import evidence
-from elmfield.fit.observations.evidence import Evidence, Prior, ProductPrior, RowGroup, Solution
+from elmfield.fit.observations.evidence import Prior, ProductPrior, RowEvidence, RowGroup, Solution
 from elmfield.fit.observations.observation import Observation, Resolution
 from elmfield.fit.observations.rows import AxisFunction, AxisRows, diagonal, multiply_rows
 from elmfield.local.bases import PolynomialModel, polynomial_model
@@ -218,7 +218,7 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
     known = np.asarray([g.is_known for g in groups])
     fixed = law | (exact & (n_exact < len(few) / 2)) | (known & (not space.tied))
     least = np.where(law, LAW_LEVEL, evidence.LEAST_LEVEL)
-    search = Evidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
+    search = RowEvidence([replace(g, A=g.A[:, few]) for g in groups], small, list(fixed))
     starts = [
         start._replace(
             power=p,
@@ -235,9 +235,9 @@ def _choose(groups: list[RowGroup], space: ProductPrior, start: Prior) -> Prior:
         # No noise, but detail that the lowest functions have not: all of them, fewer trials.
         tight = [_tight(g) if k else g for g, k in zip(groups, exact & ~law)]
         rough = [p._replace(scales=5 * p.scales, amplitude=start.amplitude) for p in starts[::3]]
-        prior = Evidence(tight, space, list(fixed)).likeliest(rough, 10)
+        prior = RowEvidence(tight, space, list(fixed)).likeliest(rough, 10)
     if law.any():  # how well all functions can keep an equation, not only the lowest
-        every = Evidence(groups, space, list(fixed))
+        every = RowEvidence(groups, space, list(fixed))
         tried = np.geomspace(evidence.LEAST_LEVEL / 10, 1e-1, 7)
         each = [prior._replace(levels=np.where(law, t, prior.levels)) for t in tried]
         scores = np.asarray([every.score(p)[0] for p in each])
