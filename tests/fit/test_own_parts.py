@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import elmfield as ef
 from elmfield._array.backend import namespace
-from elmfield.local.layers import ACTIVATIONS
+from elmfield.local.layers.dense import ACTIVATIONS
 
 RNG = np.random.default_rng(0)
 VALUES, POINTS = RNG.random((40, 44)), RNG.uniform(0, 39, (50, 2))

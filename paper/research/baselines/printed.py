@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
-from elmfield.local.bases import box_positions, half_widths
+from elmfield.local.bases.dense_weights import box_positions, half_widths
 from elmfield.partition import Partition, blend, sample_index
 from elmfield.settings import Paper
 from paper.research.baselines.arrays import places, samples, torch_itself

@@ -25,7 +25,7 @@ from elmfield.io.store.atomic_write import write_atomically
 from elmfield.io.store.stores import open_store
 from elmfield.io.stream.stream_coder import compare as scores_at_samples
 from elmfield.io.view_source import export_view, scene_of
-from elmfield.partition import plane_of
+from elmfield.partition.cells import plane_of
 from elmfield.samples import source_of
 from elmfield.settings import Settings
 from elmfield.show.layers import through

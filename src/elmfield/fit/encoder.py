@@ -29,7 +29,8 @@ from elmfield.fit.statistics import Slabs, Survey
 from elmfield.local.bases import DenseWeights, ProductModes, WaveModel
 from elmfield.local.bases.spline_modes import uneven_modes
 from elmfield.local.model import Basis
-from elmfield.partition import Partition, rings_of, without_rings
+from elmfield.partition import Partition
+from elmfield.partition.cells import rings_of, without_rings
 from elmfield.samples import WHOLE, Samples, read, unmasked, warn_of_rounding
 from elmfield.settings import Settings, Smooth, with_levels
 from elmfield.settings.oriented import resolved

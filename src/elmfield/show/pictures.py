@@ -16,7 +16,8 @@ from elmfield._array.typing import Array, Floats
 from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coefficients.from_samples import FromSamples
-from elmfield.partition import Partition, fixed_axes, plane_of
+from elmfield.partition import Partition
+from elmfield.partition.cells import fixed_axes, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import elmfield as ef
-from elmfield.field import Full, Ragged
+from elmfield.field.coefficients.stored import Full, Ragged
 from support import close
 
 

@@ -17,7 +17,8 @@ from numpy.polynomial import chebyshev
 from elmfield._array.typing import Floats, Integers
 from elmfield.local.layers import Pieces
 from elmfield.local.model import AxisFunctions
-from elmfield.partition import Partition, Window, blend, quintic, rings_of
+from elmfield.partition import Partition, blend
+from elmfield.partition.cells import Window, quintic, rings_of
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended

@@ -12,8 +12,8 @@ from elmfield._array.checks import per_axis
 from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
-from elmfield.field import Blended, Group, Ragged
-from elmfield.field.coefficients.stored import Draws, Full, Nodes, run_places
+from elmfield.field import Blended, Group
+from elmfield.field.coefficients.stored import Draws, Full, Nodes, Ragged, run_places
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import periods, shortest, tree_of, wrapped
 from elmfield.fit.scattered.kernel_region import (

@@ -31,7 +31,7 @@ from elmfield.io.model.recipes import read_models
 from elmfield.io.model.sample_files import read_samples
 from elmfield.io.store.blocks import ArrayReader
 from elmfield.io.store.stores import OverlayStore, Store, open_store
-from elmfield.local.bases import half_widths
+from elmfield.local.bases.dense_weights import half_widths
 from elmfield.local.model import Basis
 from elmfield.partition import Partition
 from elmfield.settings import Settings

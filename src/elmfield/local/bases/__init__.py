@@ -12,8 +12,6 @@ from elmfield.local.bases.dense_modes import shaped_modes as shaped_modes
 from elmfield.local.bases.dense_modes import smooth_dense_modes as smooth_dense_modes
 from elmfield.local.bases.dense_weights import SOLVERS as SOLVERS
 from elmfield.local.bases.dense_weights import DenseWeights as DenseWeights
-from elmfield.local.bases.dense_weights import box_positions as box_positions
-from elmfield.local.bases.dense_weights import half_widths as half_widths
 from elmfield.local.bases.polyharmonic import Polyharmonic as Polyharmonic
 from elmfield.local.bases.product_modes import PolynomialModel as PolynomialModel
 from elmfield.local.bases.product_modes import ProductModes as ProductModes

@@ -11,6 +11,5 @@ from elmfield.local.layers.axis_layers import Pieces as Pieces
 from elmfield.local.layers.axis_layers import price as price
 from elmfield.local.layers.axis_layers import sample_features as sample_features
 from elmfield.local.layers.axis_layers import split as split
-from elmfield.local.layers.dense import ACTIVATIONS as ACTIVATIONS
 from elmfield.local.layers.dense import Activation as Activation
 from elmfield.local.layers.dense import Dense as Dense
