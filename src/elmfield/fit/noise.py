@@ -24,7 +24,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.fit.gaps.levels import average_boxes, box_index
 from elmfield.local.bases import ProductModes, product_modes
 from elmfield.local.energies import FEW_STRETCHES, Family, covariances, stretched
-from elmfield.local.energy_mixture import fold_parities, unfold_parities
+from elmfield.local.energy_mixture import fold_parities, softmax, unfold_parities
 from elmfield.partition import gather
 
 BOX = {1: 32, 2: 10, 3: 5}
@@ -204,7 +204,7 @@ class Shapes:
         xp = namespace(Y)
         mean = xp.mean(Y, axis=1, keepdims=True)
         modes, e = self.parts(Y - mean)
-        p, found, left = _shares(e), [], xp.ones_like(mean[:, 0])
+        p, found, left = softmax(e, (0, 2)), [], xp.ones_like(mean[:, 0])
         for half, (c, more) in zip(self.halves, modes):
             keep = xp.matmul(p, half.gains(Y))  # (K, G, r')
             left = left + xp.sum(keep, axis=(0, 2))
@@ -224,7 +224,7 @@ class Shapes:
         """
         xp = namespace(Y)
         modes, e = self.parts(Y)
-        p = _shares(e)
+        p = softmax(e, (0, 2))
         met = _in_double(xp.sum(p, axis=1))
         seen = []
         for k, j in np.argwhere(to_numpy(met) > LEAST_SHARE).tolist():
@@ -249,12 +249,6 @@ def _in_double(x: Array) -> Array:
     """`x` in float64, on the host unless it is differentiated."""
     x = x if requires_grad(x) else to_numpy(x)
     return namespace(x).astype(x, namespace(x).float64)
-
-
-def _shares(e: Array) -> Array:
-    """Softmax over members and amplitudes of their evidence, (K, G, A)."""
-    p = namespace(e).exp(e - namespace(e).max(e, axis=(0, 2), keepdims=True))
-    return p / namespace(e).sum(p, axis=(0, 2), keepdims=True)
 
 
 def shapes_of(kernels: Sequence[Array], amplitudes: Floats, prior: Array) -> Shapes:
@@ -434,8 +428,6 @@ def _smoothed(
     c = modes.project(Y[..., None])
     # Squares of what is taken off, and the cost of what is kept, but for a constant.
     errors = c[..., 0] ** 2 @ xp.matrix_transpose(off * off) - cost * xp.sum(off, axis=1)
-    e = -0.5 * errors
-    p = xp.exp(e - xp.max(e, axis=1, keepdims=True))
-    p = p / xp.sum(p, axis=1, keepdims=True)
+    p = softmax(-0.5 * errors)
     gain = 1 - priced * (p @ off)
     return modes.values(c * gain[..., None])[..., 0], xp.sum(gain, axis=1, keepdims=True)

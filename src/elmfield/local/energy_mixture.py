@@ -218,9 +218,7 @@ class Beliefs:
         rest = Y - xp.matmul(X, xp.matmul(X.T, Y))
         rough = xp.mean(rest * rest, axis=1) ** 0.5
         clear = rough > move(ROUNDED * rounding, Y, Y.dtype)  # (G, C)
-        e = self.evidence(rest, clear) / TEMPERATURE
-        e = xp.exp(e - xp.max(e, axis=1, keepdims=True))
-        p = e / xp.sum(e, axis=1, keepdims=True)
+        p = softmax(self.evidence(rest, clear) / TEMPERATURE)
         only = move(np.eye(1, self.family.n_members), Y, Y.dtype)
         return xp.where(xp.any(clear, axis=1, keepdims=True), p, only)
 
@@ -251,6 +249,13 @@ class Beliefs:
         J = 1 + int(self.differences.shape[1])
         S, m = (sum(map(len, parts)) for parts in (self.whitening, self.features))
         return J * S + 3 * m
+
+
+def softmax(e: Array, axis: int | tuple[int, ...] = 1) -> Array:
+    """Exponentials of evidence e in parts of their sum along an axis, or several."""
+    xp = namespace(e)
+    p = xp.exp(e - xp.max(e, axis=axis, keepdims=True))
+    return p / xp.sum(p, axis=axis, keepdims=True)
 
 
 def fold_parities(y: Array) -> tuple[Array, Array]:

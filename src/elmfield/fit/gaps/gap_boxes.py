@@ -18,6 +18,7 @@ from elmfield._array.running import capacity, runs, spread
 from elmfield._array.typing import Array, Bools, Integers
 from elmfield.fit.gaps.levels import average_boxes
 from elmfield.local import energies
+from elmfield.local.energy_mixture import softmax
 from elmfield.partition import gather
 
 TRIED_MEMBERS = 4
@@ -199,11 +200,8 @@ def _likely(members: GaussianMembers, Y: Array, rounding: float) -> Array:
 
 def _blend_members(said: Array, e: Array) -> Array:
     """Boxes (G, S, C) from what members say, (G, B, S, C), by their evidence, (G, B)."""
-    xp = namespace(said)
-    e = e / (TEMPERATURE * said.shape[3])
-    p = xp.exp(e - xp.max(e, axis=1, keepdims=True))
-    p = p / xp.sum(p, axis=1, keepdims=True)
-    return xp.sum(said * p[:, :, None, None], axis=1)
+    p = softmax(e / (TEMPERATURE * said.shape[3]))
+    return namespace(said).sum(said * p[:, :, None, None], axis=1)
 
 
 # --- systems --------------------------------------------------------------------------------------
