@@ -122,6 +122,24 @@ def test_grib_levels(tmp_path):
     assert grib_labels(tmp_path / "x.grib2", *keys) == [(0, *e[1:]) for e in expected]
 
 
+@pytest.mark.parametrize("parameter", [134, 167])
+def test_messages_on_several_grids_are_no_grid(tmp_path, parameter):
+    pytest.importorskip("cfgrib")
+    day, path = np.datetime64("2023-01-01", "ns"), tmp_path / "one.grib2"
+    warm, pressure = weather(time=day), weather(time=day)
+    pressure.attrs["GRIB_paramId"] = 134
+    smaller = warm[2:8, 1:11].assign_attrs(GRIB_paramId=parameter)
+    field = ef.fit(warm.drop_vars("time"))
+    for name, arrays in {"alike": (warm, pressure), "several": (warm, smaller)}.items():
+        with (tmp_path / f"{name}.grib2").open("wb") as file:
+            for da in arrays:
+                write(from_dataarray(da), path)
+                file.write(path.read_bytes())
+    assert ef.regrid(field, tmp_path / "alike.grib2").shape == (9, 12)
+    with pytest.raises(ValueError, match=r"on different grids \(t2m \(9, 12\), .* \(6, 10\)\)"):
+        ef.regrid(field, tmp_path / "several.grib2")
+
+
 def test_grib_refuses_what_it_cannot_say(tmp_path):
     with pytest.raises(ValueError, match="GRIB needs a date"):
         write(from_dataarray(weather()), tmp_path / "x.grib2")

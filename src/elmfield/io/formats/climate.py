@@ -19,7 +19,7 @@ import numpy as np
 from elmfield._array.typing import Floats
 from elmfield.field.coordinates.labels import Attrs
 from elmfield.io.conventions import bounds_of
-from elmfield.io.files import need, reading, suffix_of
+from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
 from elmfield.io.inputs import from_dataarray, to_xarray
@@ -150,8 +150,18 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
 
 
 def grid(path: Path) -> Any:
-    """A Dataset of the coordinates in a file of any number of variables."""
-    with reading(path, _kind_of(path)), _open(path)[0] as ds:
+    """A Dataset of the coordinates in a file of any number of variables, all on one grid."""
+    with reading(path, _kind_of(path)), ExitStack() as stack:
+        found = [stack.enter_context(ds) for ds in _open(path)]
+        for name in ("latitude", "longitude"):
+            first, *others = (ds.variables.get(name) for ds in found)
+            if any(c is None or not c.equals(first) for c in others):
+                each = ", ".join(f"{k} {v.shape}" for ds in found for k, v in ds.data_vars.items())
+                raise NoSuchArrayError(
+                    f"{path.name} holds arrays on different grids ({each}); say which one: "
+                    "like=read(path, variable=...)."
+                )
+        ds = found[0]
         return ds.drop_vars([n for n in ds.data_vars if not str(n).endswith("_bnds")]).load()
 
 
