@@ -225,6 +225,16 @@ def test_the_accessor_is_there_without_asking():
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=120)
 
 
+def test_regrid_registers_the_accessor_that_it_uses():
+    script = """
+        import numpy as np, xarray as xr, elmfield as ef
+        places = {"latitude": np.arange(85, -86, -10.0), "longitude": np.arange(0, 360, 10.0)}
+        da = xr.DataArray(np.ones((2, 18, 36)), coords=places, dims=("t", *places))
+        assert ef.regrid(xr.Dataset({"a": da, "b": da[0]}), grid=(9, 18))["b"].shape == (9, 18)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=120)
+
+
 # --- the backend ----------------------------------------------------------------------------------
 
 
