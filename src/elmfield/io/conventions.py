@@ -1,14 +1,18 @@
 """What attributes of DataArrays say: gaps, reference systems, means; CF's words and rioxarray's."""
 
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from elmfield._array.typing import Array, Floats
 from elmfield.domain.sphere import horizontal, unit_vectors
+from elmfield.errors import need
 from elmfield.field.coordinates.labels import Attrs, AxisLabels
 
 if TYPE_CHECKING:
@@ -90,6 +94,23 @@ def crs_of(da: "XArray") -> str | None:
 
             return from_cf(told)
     return None
+
+
+def load_pyproj(purpose: str) -> ModuleType:
+    """PROJ's library for Python.
+
+    After ecCodes, which xarray loads when it looks for who can open a file, it would be linked to
+    parts of that: it would find no database, and end the process in a crash. So it is told to look
+    at its own first.
+    """
+    if "gribapi" not in sys.modules or not hasattr(os, "RTLD_DEEPBIND"):
+        return need("pyproj", "geo", purpose)
+    usual = sys.getdlopenflags()
+    sys.setdlopenflags(usual | os.RTLD_DEEPBIND)
+    try:
+        return need("pyproj", "geo", purpose)
+    finally:
+        sys.setdlopenflags(usual)
 
 
 def map_axes(names: Sequence[str], attrs: Mapping[str, Attrs]) -> tuple[str, str] | None:

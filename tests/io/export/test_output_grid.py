@@ -173,13 +173,6 @@ def test_not_two_grids_at_once(field, tmp_path):
 # --- projections ----------------------------------------------------------------------------------
 
 
-class Works:
-    """A library that knows every reference system."""
-
-    class CRS:
-        from_user_input = staticmethod(str)
-
-
 def test_what_proj_says_is_said(monkeypatch):
     """No database is to be found: the reference system that was asked for is not to blame."""
 
@@ -189,28 +182,10 @@ def test_what_proj_says_is_said(monkeypatch):
             def from_user_input(crs):
                 raise RuntimeError(f"Invalid projection: {crs}: (no database context specified)")
 
-    monkeypatch.setattr(map_targets, "is_safe", lambda: True)
     monkeypatch.setattr(map_targets, "_pyproj", lambda crs: Broken)
     message = "no reference system can be looked up: PROJ says .*no database .*import pyproj"
     with pytest.raises(ValueError, match=message):
         map_targets.same_system("EPSG:3035", "EPSG:4326")
-
-
-@pytest.mark.parametrize(
-    ("modules", "safe"),
-    [
-        ({}, True),
-        ({"gribapi": None}, False),
-        ({"gribapi": None, "pyproj": Works}, True),
-        ({"gribapi": None, "pyproj": object()}, False),  # loaded after ecCodes: it finds nothing
-    ],
-)
-def test_pyproj_is_asked_where_it_can_answer(modules, safe, monkeypatch):
-    for name in ("gribapi", "pyproj"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    assert map_targets.is_safe() is safe
 
 
 def test_a_missing_package_is_named(field, monkeypatch):

@@ -17,8 +17,6 @@ from elmfield.io.conventions import crs_of
 from elmfield.io.export.map_targets import same_system
 
 UTM = "EPSG:32633"
-OTHER = "eccodes" not in sys.argv
-"""Whether PROJ's own Python library can be asked."""
 
 
 def convert(start, end, x, y):
@@ -104,7 +102,7 @@ def endless():
 
 def mapping_of_a_dataset():
     """A grid mapping that is a variable of a Dataset is that of its other variables."""
-    import pyproj  # not after ecCodes
+    import pyproj
 
     about = {k: v for k, v in pyproj.CRS(3035).to_cf().items() if k != "crs_wkt"}
     at = 1e4 * np.arange(8.0)
@@ -156,20 +154,19 @@ def written():
 
 
 def file():
-    """Reading one does not load PROJ's library after ecCodes: the process would end in a crash."""
+    """Reading one loads PROJ's library in time, or so that it does not end in a crash."""
     utm_map().to_dataset(name="plane").to_netcdf("plane.nc")
     assert ef.read("plane.nc", variable="plane").shape == (40, 40)
-    assert ("pyproj" in sys.modules) == OTHER
+    assert "gribapi" not in sys.modules or "pyproj" in sys.modules
 
 
 file()
 source()
 written()
-for said in ("itself", "crs", *(["CF"] if OTHER else [])):
+for said in ("itself", "crs", "CF"):
     target(said)
 globe("ESRI:54030", 17.0059e6, 8.6252e6)  # Robinson
 globe("EPSG:8857", 17.2440e6, 8.3929e6)  # Equal Earth
 globe("ESRI:54009", 18.0401e6, 9.0200e6)  # Mollweide
-if OTHER:
-    endless()
-    mapping_of_a_dataset()
+endless()
+mapping_of_a_dataset()

@@ -1,11 +1,5 @@
-"""Reference systems, the way from one to another, and maps that are no grids of a field's axes.
+"""Reference systems, the way from one to another, and maps that are no grids of a field's axes."""
 
-Through pyproj. Where ecCodes was loaded before it (xarray does so when it looks for who can open a
-file), pyproj finds no database and brings the process down when it ends; rasterio has a library of
-its own within, and is asked instead.
-"""
-
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +12,10 @@ import numpy as np
 
 from elmfield._array.typing import Floats
 from elmfield.domain.axis import cell_edges
-from elmfield.errors import need
 from elmfield.field import Field
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
 from elmfield.field.coordinates.parse import own_coords
-from elmfield.io.conventions import map_axes
+from elmfield.io.conventions import load_pyproj, map_axes
 from elmfield.io.gridded import transform_of
 
 EARTH = "EPSG:4326"
@@ -48,47 +41,26 @@ class Transformation:
     start: str
     end: str
 
+    @property
+    def _by_pyproj(self) -> Any:
+        both = _parse(self.start), _parse(self.end)
+        return _pyproj(self.end).Transformer.from_crs(*both, always_xy=True)
+
     def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Coordinates of points; NaN for those that the other system cannot show."""
-        flat = np.stack([np.ravel(x), np.ravel(y)])
-        found = self._by_pyproj().transform(*flat) if is_safe() else self._by_rasterio(flat)
+        found = self._by_pyproj.transform(np.ravel(x), np.ravel(y))
         a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
         return a, b
 
     def bounds(self, *box: float) -> Bounds:
         """A box around what a box becomes."""
-        if is_safe():
-            found: Bounds = self._by_pyproj().transform_bounds(*box, densify_pts=81)
-        else:
-            found = self._rasterio().transform_bounds(*self._systems(), *box, densify_pts=81)
+        found: Bounds = self._by_pyproj.transform_bounds(*box, densify_pts=81)
         return found
-
-    def _systems(self) -> tuple[Any, Any]:
-        return _parse(self.start), _parse(self.end)
-
-    def _rasterio(self) -> ModuleType:
-        return need("rasterio.warp", "geo", f"a grid in {self.end[:40]} while ecCodes is loaded")
-
-    def _by_rasterio(self, xy: Floats) -> Floats:
-        """Points (2, n) by rasterio, which refuses all where one cannot be shown: by halves."""
-        good = np.isfinite(xy).all(axis=0)
-        found = np.full(xy.shape, np.nan)
-        try:
-            found[:, good] = self._rasterio().transform(*self._systems(), *xy[:, good])[:2]
-        except Exception:  # of GDAL, whatever it is
-            n = xy.shape[1]
-            if n > 1:
-                halves = [self._by_rasterio(h) for h in (xy[:, : n // 2], xy[:, n // 2 :])]
-                found = np.concatenate(halves, axis=1)
-        return found
-
-    def _by_pyproj(self) -> Any:
-        return _pyproj(self.end).Transformer.from_crs(*self._systems(), always_xy=True)
 
 
 def from_cf(attrs: Attrs) -> str | None:
     """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
-    if find_spec("pyproj") is None or not is_safe():
+    if find_spec("pyproj") is None:
         return None
     return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
 
@@ -109,7 +81,7 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     middle = float(told.get("lon_0", 0.0)) if isinstance(told, Mapping) else 0.0
     around = middle + np.linspace(-180 + 1e-9, 180 - 1e-9, 721)
     lon, lat = (c.reshape(-1) for c in np.meshgrid(around, np.linspace(south, north, 361)))
-    for used in (None, getattr(_parse(end), "area_of_use", None)):
+    for used in (None, _parse(end).area_of_use):
         if used is not None:
             w, wide = used.west, used.east - used.west
             shown = (lat >= used.south) & (lat <= used.north)
@@ -136,32 +108,19 @@ def same_system(one: str, other: str) -> bool:
     return bool(_parse(one) == _parse(other))
 
 
-def is_safe() -> bool:
-    """Whether pyproj may be used: not after ecCodes."""
-    loaded: Any = sys.modules.get("pyproj", False)
-    return "gribapi" not in sys.modules or loaded is None or bool(loaded and _works(loaded))
-
-
-def _works(library: ModuleType) -> bool:
-    """Whether a library finds the database of reference systems."""
-    try:
-        library.CRS.from_user_input(EARTH)
-    except Exception:  # each library has its own
-        return False
-    return True
-
-
 def _pyproj(crs: str) -> ModuleType:
-    return need("pyproj", "geo", f"a grid in another reference system, {crs[:40]},")
+    return load_pyproj(f"a grid in another reference system, {crs[:40]},")
 
 
 def _parse(crs: str) -> Any:
     """A system that PROJ knows; ValueError for others."""
-    library = _pyproj(crs) if is_safe() else need("rasterio.crs", "geo", "reference systems")
+    library = _pyproj(crs)
     try:
         return library.CRS.from_user_input(crs)
     except Exception as error:
-        if not _works(library):
+        try:
+            library.CRS.from_user_input(EARTH)
+        except Exception:
             raise ValueError(
                 f"no reference system can be looked up: PROJ says {str(error)!r}. If ecCodes is "
                 "installed (extra grib), import pyproj before all else; else look at PROJ_DATA."

@@ -343,10 +343,7 @@ def _projected_grid(
         box = maps.Transformation(own, crs).bounds(x0, y0, x1, y1)
     west, south, east, north = box
     if not np.isfinite(box).all():
-        how = "" if maps.is_safe() else ", or import pyproj before ecCodes: it knows the map's area"
-        raise ValueError(
-            f"{crs} cannot show all of the field. Crop it first: field.crop(...){how}."
-        )
+        raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
     wide, high = east - west, north - south
     if grid is not None:
         ny, nx = _counts(grid, 2)

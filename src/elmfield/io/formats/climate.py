@@ -3,13 +3,11 @@
 ``_FillValue``, ``scale_factor`` and ``add_offset`` are applied on the way in.
 """
 
-import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ import numpy as np
 
 from elmfield._array.typing import Floats
 from elmfield.field.coordinates.labels import Attrs
-from elmfield.io.conventions import bounds_of
+from elmfield.io.conventions import bounds_of, load_pyproj
 from elmfield.io.files import NoSuchArrayError, need, reading, suffix_of
 from elmfield.io.formats.arrays import choose
 from elmfield.io.gridded import Gridded
@@ -71,9 +69,8 @@ def _open(path: Path) -> "list[xr.Dataset]":
     """Datasets of a file: one, or of GRIB messages as many as they have grids."""
     xarray = need("xarray", "xarray", f"reading {path.name}")
     kind = _kind_of(path)
-    has_both = find_spec("eccodes") is not None and find_spec("pyproj") is not None
-    if has_both and "gribapi" not in sys.modules:
-        import_module("pyproj")  # after ecCodes it would find no database, and end in a crash
+    if find_spec("eccodes") is not None and find_spec("pyproj") is not None:
+        load_pyproj("maps")  # before somebody else does so
     if kind == "GRIB":
         need("eccodes", "grib", "reading GRIB files")
         cfgrib = need("cfgrib", "grib", "reading GRIB files")
