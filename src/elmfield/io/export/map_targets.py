@@ -28,34 +28,17 @@ Bounds = tuple[float, float, float, float]
 """West, south, east, north."""
 
 
-@dataclass(frozen=True)
-class Transformation:
-    """From one reference system to another; x, or longitude, comes first.
+def transformer(start: str, end: str) -> Any:
+    """What takes coordinates, x or longitude first, from one system to another, in PROJ's words."""
+    library = _pyproj(end)
+    return library.Transformer.from_crs(_parse(start), _parse(end), always_xy=True)
 
-    Parameters
-    ----------
-    start, end : str
-        The systems, in any words that PROJ knows: "EPSG:3035", well-known text.
-    """
 
-    start: str
-    end: str
-
-    @property
-    def _by_pyproj(self) -> Any:
-        both = _parse(self.start), _parse(self.end)
-        return _pyproj(self.end).Transformer.from_crs(*both, always_xy=True)
-
-    def __call__(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Coordinates of points; NaN for those that the other system cannot show."""
-        found = self._by_pyproj.transform(np.ravel(x), np.ravel(y))
-        a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
-        return a, b
-
-    def bounds(self, *box: float) -> Bounds:
-        """A box around what a box becomes."""
-        found: Bounds = self._by_pyproj.transform_bounds(*box, densify_pts=81)
-        return found
+def _transform(by: Any, x: Floats, y: Floats, way: str = "FORWARD") -> tuple[Floats, Floats]:
+    """Coordinates of points; NaN for those that the other system cannot show."""
+    found = by.transform(np.ravel(x), np.ravel(y), direction=way)
+    a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
+    return a, b
 
 
 def from_cf(attrs: Attrs) -> str | None:
@@ -73,7 +56,7 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
     at the pole that it does not show, within the system's area of use; None where it has none.
     """
     _, south, _, north = box
-    there, back = Transformation(start, end), Transformation(end, start)
+    by = transformer(start, end)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what such a text leaves out
         told = _parse(end).to_dict()
@@ -87,8 +70,8 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
             shown = (lat >= used.south) & (lat <= used.north)
             shown &= (lon - w) % 360 <= wide % 360 + 360 * (wide >= 360)
             lon, lat = lon[shown], lat[shown]
-        x, y = there(lon, lat)
-        again, same = back(x, y)
+        x, y = _transform(by, lon, lat)
+        again, same = _transform(by, x, y, "INVERSE")
         turned = (again - lon + 180) % 360 - 180
         off = np.hypot(np.cos(np.deg2rad(lat)) * turned, same - lat)
         good = np.isfinite(off) & (off < 1e-4)
@@ -96,11 +79,6 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
         if good.any() and max(float(np.abs(c).max()) for c in found) < LARGEST_MAP_METRES:
             return found[0].min(), found[1].min(), found[0].max(), found[1].max()
     return None
-
-
-def _turned(longitude: Floats, crs: str) -> Floats:
-    """Differences of longitudes, without whole turns; others as they are."""
-    return longitude - 360 * np.round(longitude / 360) if _parse(crs).is_geographic else longitude
 
 
 def same_system(one: str, other: str) -> bool:
@@ -203,17 +181,18 @@ def map_target(
     `labels` of coordinates in another system.
     """
     about = Labels() if labels is None else labels
-    (j, k), back = map_plane(of), None if crs is None else Transformation(crs, own_crs(of))
+    (j, k), back = map_plane(of), None if crs is None else transformer(crs, own_crs(of))
     plane, turn = (of.domain.dims[j], of.domain.dims[k]), of.domain.axes[k].period
     y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
     is_grid = y.ndim == 1
     X, Y = np.meshgrid(x, y) if is_grid else (x, y)
     u, v = X, Y
     if back is not None:
-        u, v = back(X, Y)
+        u, v = _transform(back, X, Y)
         # Beside the Earth places come back elsewhere.
-        again = Transformation(back.end, back.start)(u, v)
-        off = np.hypot(_turned(again[0] - X, back.start), again[1] - Y)
+        again = _transform(back, u, v, "INVERSE")
+        turns = 360 * np.round((again[0] - X) / 360) if back.source_crs.is_geographic else 0
+        off = np.hypot(again[0] - X - turns, again[1] - Y)
         near = 1e-3 * max(float(np.ptp(c)) / max(1, max(c.shape) - 1) for c in (x, y)) + 1e-9
         u, v = (np.where(off <= near, c, np.nan) for c in (u, v))
     if is_grid:
@@ -290,19 +269,19 @@ def projected_cells(y: Floats, x: Floats) -> Floats:
     return np.stack(np.broadcast_arrays(Y, X), axis=-1)
 
 
-def _through(back: Transformation, corners: Floats, *, is_round: bool) -> Floats:
+def _through(back: Any, corners: Floats, *, is_round: bool) -> Floats:
     """Corners (..., v, 2) in the field's system; NaN of cells that its map tears apart.
 
     These reach over the map's seam: the middle of a side is not near the middle of its ends. Where
     the field goes round there is none.
     """
     y, x = corners[..., 0], corners[..., 1]
-    if _parse(back.start).is_geographic:
+    if back.source_crs.is_geographic:
         x = np.unwrap(x, period=360, axis=-1)
-    found = np.stack(back(x, y)[::-1], axis=-1)
+    found = np.stack(_transform(back, x, y)[::-1], axis=-1)
     if is_round:
         return found
-    middles = back(*((c + np.roll(c, -1, axis=-1)) / 2 for c in (x, y)))
+    middles = _transform(back, *((c + np.roll(c, -1, axis=-1)) / 2 for c in (x, y)))
     side = np.roll(found, -1, axis=-2) - found
     off = np.linalg.norm(found + side / 2 - np.stack(middles[::-1], axis=-1), axis=-1)
     wide = np.linalg.norm(side, axis=-1)

@@ -340,7 +340,7 @@ def _projected_grid(
     if of.domain.goes_round(maps.map_plane(of)[1]):  # its edges are one meridian
         box = maps.whole_bounds(own, crs, (x0, y0, x1, y1)) or (np.nan,) * 4
     else:
-        box = maps.Transformation(own, crs).bounds(x0, y0, x1, y1)
+        box = maps.transformer(own, crs).transform_bounds(x0, y0, x1, y1, densify_pts=81)
     west, south, east, north = box
     if not np.isfinite(box).all():
         raise ValueError(f"{crs} cannot show all of the field. Crop it first: field.crop(...).")
