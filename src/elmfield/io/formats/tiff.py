@@ -27,9 +27,6 @@ GEO_TAGS = (33550, 33922, 34264, 34735)
 ICC = 34675
 """The tag of a colour profile."""
 
-SEARCH_PIXELS = 1 << 22
-"""Pixels that are searched at a time for the number that stands for none."""
-
 WHITE_IS_LEAST, PALETTE = 0, 3
 """Photometric interpretations, as the standard counts them."""
 
@@ -209,14 +206,8 @@ def _read_map(path: Path, lazily: bool) -> Gridded:
 
 def _is_marked(file: Opened, nodata: float, values: Array) -> bool:
     """Whether some pixel of an open map, of which `values` may be read, has the number for none."""
-    if values is not None:
-        return bool((values == nodata).any())
-    rows = max(1, SEARCH_PIXELS // (file.width * file.count))
-    rows = -(-rows // file.block_shapes[0][0]) * file.block_shapes[0][0]
-    return any(
-        bool((file.read(window=((a, min(a + rows, file.height)), (0, file.width))) == nodata).any())
-        for a in range(0, file.height, rows)
-    )
+    blocks = (file.read(window=window) for _, window in file.block_windows(1))
+    return any((part == nodata).any() for part in (blocks if values is None else [values]))
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
