@@ -30,7 +30,7 @@ from elmfield.io.formats.medical import LABEL
 from elmfield.io.gridded import Gridded, classes_as_channels, premultiply
 from elmfield.io.inputs import encoder_for, is_xarray, on_mesh, parse_input, samples_of, to_xarray
 from elmfield.io.model.metadata import keepable
-from elmfield.io.store.stores import is_url, local_path
+from elmfield.io.store.stores import is_url
 from elmfield.partition import Partition
 from elmfield.samples import unmasked
 from elmfield.settings import Oriented, Settings, Smooth, smooth
@@ -162,11 +162,9 @@ def fit(
 
         if device is not None:
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
-        how: Any = {"mask": mask, "partition": partition, "missing": way}
-        place = local_path(out)
-        place = str(place) if is_url(place) else path_of(place)
+        how: Any = {"mask": mask, "partition": partition, "missing": way, "progress": tell}
         with limit:
-            return fit_to(given, settings, place, **how, progress=tell)
+            return fit_to(given, settings, out if is_url(out) else path_of(out), **how)
     most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
     if is_dask(given.values) and given.values.nbytes > most:
         warnings.warn(

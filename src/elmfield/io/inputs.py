@@ -94,7 +94,7 @@ def parse_input(
     periods = samples.periods
     if periodic is not None:
         called: tuple[Any, ...] = samples.dims
-        if is_dataarray(values):  # its dims may be numbers
+        if is_xarray(values) and not is_dataset(values):  # its dims may be numbers
             called = tuple(d for d in values.dims if str(d) in samples.dims)
         periods = {samples.dims[k]: p for k, p in periods_of(periodic, called).items()}
     return replace(samples, labels=labels, bounds=cells, periods=periods)
@@ -145,8 +145,6 @@ def samples_of(
 ) -> Gridded:
     """Anything that is not a field as gridded samples."""
     values = from_image(values)
-    if is_dataarray(values):
-        return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
     if is_dataset(values):
         if channel_axis is not None:
             raise TypeError(
@@ -154,6 +152,8 @@ def samples_of(
                 f"one of them: dataset[{str(next(iter(values.data_vars), 'name'))!r}]."
             )
         return from_dataset(values)
+    if is_xarray(values):
+        return from_dataarray(values, channel_axis=channel_axis, lazily=lazily)
     if isinstance(values, Gridded):
         samples = values
     elif is_path(values):
@@ -166,7 +166,7 @@ def samples_of(
 
 def _label_source(values: object) -> str:
     """Who says what the axes are called, and what to do about it."""
-    if is_dataarray(values):
+    if is_xarray(values) and not is_dataset(values):
         return "the DataArray itself; rename or assign there"
     if is_path(values):
         return "the file itself; fit the bare array instead: np.asarray(read(path))"
@@ -198,21 +198,15 @@ def on_mesh(made: Field, given: Gridded, fold: Fold | None = None) -> Field:
 # --- DataArrays and Datasets ----------------------------------------------------------------------
 
 
-def is_dataarray(values: object) -> "TypeGuard[xarray.DataArray]":
-    """Whether `values` is an xarray.DataArray; does not import xarray to find out."""
+def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
+    """Whether `values` is a DataArray or a Dataset; does not import xarray to find out."""
     library = sys.modules.get("xarray")
-    return library is not None and isinstance(values, library.DataArray)
+    return library is not None and isinstance(values, (library.DataArray, library.Dataset))
 
 
 def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
-    """Whether `values` is an xarray.Dataset."""
-    library = sys.modules.get("xarray")
-    return library is not None and isinstance(values, library.Dataset)
-
-
-def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
-    """Whether `values` is either of them."""
-    return is_dataarray(values) or is_dataset(values)
+    """Whether `values` is a Dataset."""
+    return is_xarray(values) and hasattr(values, "data_vars")
 
 
 def from_dataarray(
