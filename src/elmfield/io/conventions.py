@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -89,10 +90,8 @@ def crs_of(da: "XArray") -> str | None:
         for key in ("crs_wkt", "spatial_ref"):
             if told.get(key):
                 return str(told[key])
-        if "grid_mapping_name" in told:
-            from elmfield.io.export.map_targets import from_cf
-
-            return from_cf(told)
+        if "grid_mapping_name" in told and find_spec("pyproj") is not None:
+            return str(load_pyproj("a grid mapping").CRS.from_cf(dict(told)).to_wkt())
     return None
 
 

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from elmfield._array.typing import Floats
 from elmfield.domain.axis import cell_edges
 from elmfield.field import Field
-from elmfield.field.coordinates.labels import Attrs, AxisLabels, CoordinateLabels, Labels
+from elmfield.field.coordinates.labels import AxisLabels, CoordinateLabels, Labels
 from elmfield.field.coordinates.parse import own_coords
 from elmfield.io.conventions import load_pyproj, map_axes
 from elmfield.io.gridded import transform_of
@@ -39,13 +38,6 @@ def _transform(by: Any, x: Floats, y: Floats, way: str = "FORWARD") -> tuple[Flo
     found = by.transform(np.ravel(x), np.ravel(y), direction=way)
     a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
     return a, b
-
-
-def from_cf(attrs: Attrs) -> str | None:
-    """A system as CF's attributes of a grid mapping describe it; None where pyproj cannot say."""
-    if find_spec("pyproj") is None:
-        return None
-    return str(_pyproj("a grid mapping").CRS.from_cf(dict(attrs)).to_wkt())
 
 
 @lru_cache(maxsize=16)  # two thirds of the time of a map: 90 000 places, there and back
