@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
-from elmfield.io.gridded import Gridded, grid_of
+from elmfield.io.gridded import Gridded
 
 
 def test_areas_and_nodes():
@@ -27,16 +27,21 @@ def test_areas_and_nodes():
         field.model.coordinates.positions(shape=(3, 4))
 
 
-def test_slices_remember_where_they_were_taken():
+def test_slices_know_where_they_were_taken():
     values = np.arange(60.0).reshape(6, 10)
-    samples = Gridded(values=values, dims=("y", "x"), coords={"y": np.arange(6) * 2.0})
+    labels = ef.Labels(affine=np.eye(4).tolist(), transform=[1.0, 0, 10, 0, -1, 50])
+    at = {"y": np.arange(6) * 2.0}
+    samples = Gridded(values=values, dims=("y", "x"), coords=at, labels=labels)
     part = samples.pick("y", slice(1, 5, 2)).pick("x", slice(3, None))
-    assert grid_of(part) == ([1.0, 3.0], [2.0, 1.0])
+    expected = [[2, 0, 0, 1], [0, 1, 0, 3], [0, 0, 1, 0], [0, 0, 0, 1]]
+    assert_array_equal(part.labels.affine, expected)
+    assert part.labels.transform == [1, 0, 13, 0, -2, 49.5]  # of corners
     assert_array_equal(part.coords["y"], [2, 6])
     line = part.pick("y", -1)
     assert line.dims == ("x",)
     assert line.labels.coords["y"].values == 6
-    assert grid_of(line) == ([3.0], [1.0])
+    expected = [[0, 0, 2, 3], [1, 0, 0, 3], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert_array_equal(line.labels.affine, expected)
     with pytest.raises(ValueError, match="there is no axis 'z'"):
         samples.pick("z", 0)
     with pytest.raises(ValueError, match="nothing is left of axis"):

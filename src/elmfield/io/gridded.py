@@ -17,7 +17,6 @@ from elmfield.field.coordinates.labels import (
     AxisLabels,
     ChannelLabels,
     CoordinateLabels,
-    FileGrid,
     Labels,
     coordinates_out,
     format_coordinate,
@@ -203,10 +202,9 @@ class Gridded:
             left = len(range(n)[which])
             if not left:
                 raise ValueError(f"nothing is left of axis {name!r}, which has {n} samples.")
-            start, _, step = which.indices(n)
-            starts, steps = grid_of(self)
-            starts[k], steps[k] = starts[k] + steps[k] * start, steps[k] * step
-            labels = replace(self.labels, grid=FileGrid(start=starts, step=steps))
+            starts, steps = [0.0] * len(self.dims), [1.0] * len(self.dims)
+            starts[k], _, steps[k] = which.indices(n)
+            labels = labels_at(self.labels, starts, steps)
             coords = {d: c[which] if d == name else c for d, c in self.coords.items()}
             periods = self.periods if left == n else less.periods
             part = replace(less, dims=self.dims, coords=coords, periods=periods, labels=labels)
@@ -231,17 +229,13 @@ class Gridded:
 
     def _labels_without(self, k: int, which: int) -> Labels:
         """Labels of the samples at one index of axis k, which goes; where that was, is noted."""
-        name, labels, grid = self.dims[k], self.labels, self.labels.grid
+        name, labels = self.dims[k], self.labels
         if labels.affine is not None and k < labels.n_placed:
             # At one place on axis k, which becomes the last of three.
-            starts, steps = grid_of(self)
             affine = np.array(labels.affine, np.float64)
-            affine[:, 3] += affine[:, k] * (starts[k] + steps[k] * which)
+            affine[:, 3] += affine[:, k] * which
             affine[:, :3] = affine[:, [*(j for j in range(3) if j != k), k]]
             labels = replace(labels, affine=affine.tolist(), n_placed=labels.n_placed - 1)
-        if grid is not None:
-            start, step = ([v for j, v in enumerate(s) if j != k] for s in (grid.start, grid.step))
-            labels = replace(labels, grid=FileGrid(start=start, step=step))
         if name in self.coords:
             about = labels.axis(name)
             at = coordinates_out(self.coords[name][which : which + 1], about)[0]
@@ -273,11 +267,22 @@ def axis_number(axis: object, names: Sequence[Hashable]) -> int:
     )
 
 
-def grid_of(samples: Gridded) -> tuple[list[float], list[float]]:
-    """First sample and step along each axis, in samples of the file the values came from."""
-    d = len(samples.dims)
-    grid = samples.labels.grid or FileGrid(start=[0.0] * d, step=[1.0] * d)
-    return list(map(float, grid.start)), list(map(float, grid.step))
+def labels_at(labels: Labels, start: Sequence[float], step: Sequence[float]) -> Labels:
+    """Labels with the places of samples that begin at a number on each axis, and are so far apart.
+
+    Both in samples of those that the labels are of.
+    """
+    affine, transform = labels.affine, labels.transform
+    if affine is not None:
+        moved, n = np.eye(4), min(labels.n_placed, len(start))
+        moved[range(n), range(n)], moved[:n, 3] = step[:n], start[:n]
+        affine = (np.asarray(affine, np.float64) @ moved).tolist()
+    if transform is not None and len(start) > 1:
+        # That of corners: sample k covers k to k + 1, and its centre is k + 1/2.
+        (a, b, x, d, e, y), (r, c), (dr, dc) = transform, start[-2:], step[-2:]
+        left, top = c + 0.5 - dc / 2, r + 0.5 - dr / 2
+        transform = [a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y]
+    return replace(labels, affine=affine, transform=transform)
 
 
 def step_of(coords: Floats) -> float:

@@ -200,7 +200,7 @@ class Scene:
         """Which way the first axes run in a patient, as "RAS"; empty if that is not known."""
         labels, d = self.field.labels, len(self.field.shape)
         try:
-            affine = checked_affine(affine_of(labels, d))
+            affine = checked_affine(affine_of(labels))
         except ValueError:
             return ""
         return codes_of(affine, labels.space)[: labels.n_placed][:d]

@@ -12,7 +12,6 @@ from elmfield.field.coordinates.labels import (
     AxisLabels,
     ChannelLabels,
     CoordinateLabels,
-    FileGrid,
     Labels,
     VariableLabels,
     add_ticks,
@@ -192,7 +191,7 @@ FULL = Labels(
     alpha=Alpha(channel=3, full=255.0),
     align="nodes", samples="means", crs="EPSG:4326", transform=[1.0] * 6,
     affine=[[1.0, 0.0, 0.0, 0.0]] * 4, space="LPS", n_placed=2,
-    grid=FileGrid(start=[0.0], step=[2.0]), rate="30000/1001", suits={"order": 16.0},
+    rate="30000/1001", suits={"order": 16.0},
     header={"icc": "x"}, file_attrs={"title": "t"}, encoding={"dtype": "int16"},
     source={"file": "f"}, limits=[0.0, 1.0],
 )  # fmt: skip

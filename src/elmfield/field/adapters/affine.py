@@ -1,8 +1,7 @@
 """World: a scan in world coordinates, millimetres, not along its own axes.
 
-The affine of a file maps sample numbers on three axes to places in world space; ``labels`` keep
-it, with the ``grid`` that a part or another resolution of the file has. Other axes (time) stay as
-they are.
+The affine of samples maps their numbers on three axes to places in world space; ``labels`` keep
+it. Other axes (time) stay as they are.
 """
 
 from dataclasses import dataclass
@@ -25,20 +24,14 @@ AXES = {"RAS": ("LR", "PA", "IS"), "LPS": ("RL", "AP", "IS")}
 """What lies at the low and the high end of x, y and z: NIfTI's world space, and DICOM's."""
 
 
-def affine_of(labels: "Labels", n_axes: int) -> Floats:
+def affine_of(labels: "Labels") -> Floats:
     """The 4 × 4 map from sample numbers on the first three axes to places in world space."""
     if labels.affine is None:
         raise ValueError(
             "this field does not know where its samples lie in world space; world coordinates come "
             "with NIfTI and DICOM files. Use the field itself, in the units of its axes."
         )
-    affine = np.asarray(labels.affine, np.float64)
-    if labels.grid is not None:
-        move_ = np.eye(4)
-        for k in range(min(labels.n_placed, n_axes)):
-            move_[k, k], move_[k, 3] = labels.grid.step[k], labels.grid.start[k]
-        affine = affine @ move_
-    return affine
+    return np.asarray(labels.affine, np.float64)
 
 
 def checked_affine(affine: Array, name: str = "affine") -> Floats:
@@ -95,7 +88,7 @@ class World:
         if labels.n_placed < 3 or len(dims) < 3:
             told = f"world coordinates need three axes in space; got {', '.join(dims)}"
             raise ValueError(f"{told}. Fit the whole volume, and reslice a plane of it.")
-        return checked_affine(affine_of(labels, len(dims)), "the file's affine")
+        return checked_affine(affine_of(labels), "the file's affine")
 
     @property
     def space(self) -> str:

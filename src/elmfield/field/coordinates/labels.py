@@ -110,14 +110,6 @@ class Alpha:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileGrid:
-    """First sample and step along each axis, in samples of the file the values came from."""
-
-    start: Sequence[float]
-    step: Sequence[float]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Labels:
     """What is known about samples, or about the field through them; all of it optional.
 
@@ -162,9 +154,6 @@ class Labels:
         Which way its axes run: NIfTI's (right, front, up), or DICOM's (left, back, up).
     n_placed : int
         How many axes the affine is for: fewer than three where one was picked out.
-    grid : FileGrid or None
-        Which samples of the file these are, where they are not all of them; `affine` and
-        `transform` are the file's.
     rate : int, str or None
         Of sound and video: samples or frames per second; a quotient as text.
     suits : mapping
@@ -207,7 +196,6 @@ class Labels:
     affine: Sequence[Sequence[float]] | None = None
     space: str = "RAS"
     n_placed: int = 3
-    grid: FileGrid | None = None
     rate: int | str | None = None
     suits: Attrs = field(default_factory=dict)
     header: Attrs = field(default_factory=dict)

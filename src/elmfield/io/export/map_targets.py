@@ -235,13 +235,13 @@ def reprojected(labels: Labels, grid: MapTarget) -> Labels:
         attrs = {k: v for k, v in labels.attrs.items() if k != "grid_mapping"}
         labels = replace(labels, attrs=attrs)
     if grid.crs is None:
-        return replace(labels, axes=axes, coords=coords, crs=None, transform=None, grid=None)
+        return replace(labels, axes=axes, coords=coords, crs=None, transform=None)
     for name in {"y", "x"} & set(grid.dims) - set(grid.axes):
         told = {"standard_name": f"projection_{name}_coordinate", "axis": name.upper()}
         axes[name] = AxisLabels(attrs=told)
     coords["spatial_ref"] = CoordinateLabels(values=0, attrs={"crs_wkt": grid.crs})
     attrs = {**labels.attrs, "grid_mapping": "spatial_ref"}
-    labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas", grid=None)
+    labels = replace(labels, axes=axes, coords=coords, attrs=attrs, align="areas")
     return replace(labels, crs=grid.crs, transform=transform_of(*grid.coords.values()))
 
 

@@ -128,7 +128,7 @@ class OutputGrid:
         is_placed = self.like is not None and of.labels.is_placed
         if not is_placed or not (other := coordinates_of(self.like)).labels.is_placed:
             return None
-        affine = affine_of(other.labels, 3)
+        affine = affine_of(other.labels)
         if other.labels.space != of.labels.space:
             affine = LPS_TO_RAS @ affine
         return checked_affine(affine), tuple(len(c) for c in list(other.coords.values())[:3])

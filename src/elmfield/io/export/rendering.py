@@ -20,7 +20,7 @@ from elmfield.domain.sphere import cosine
 from elmfield.field import Field
 from elmfield.field.adapters.affine import spacing_of
 from elmfield.field.blend.means import means_over
-from elmfield.field.coordinates.labels import FileGrid, Labels, format_coordinate
+from elmfield.field.coordinates.labels import Labels, format_coordinate
 from elmfield.field.coordinates.output_positions import shows_gaps, whole_dtype, winners
 from elmfield.field.coordinates.parse import is_ordered, own_coords
 from elmfield.field.coordinates.units import derivative_labels
@@ -32,7 +32,7 @@ from elmfield.fit.polygon_means import polygon_means
 from elmfield.io.export.map_targets import MapTarget, even, reprojected
 from elmfield.io.export.output_grid import OutputGrid, TargetGrid, ends_of
 from elmfield.io.formats.media import decimate, noted_rate, own_rate, time_axis, times
-from elmfield.io.gridded import Gridded, step_of
+from elmfield.io.gridded import Gridded, labels_at, step_of
 
 MAX_VALUES = 1 << 33
 """Numbers that are made at once."""
@@ -337,7 +337,7 @@ class Rendering:
         for name, n, s in zip(dims, shape, spacing_of(affine)):
             coords[name] = np.arange(n, dtype=np.float64) * s
         kept = field.labels.coords_off(dims[:3])
-        labels = replace(field.labels, affine=affine.tolist(), coords=kept, grid=None)
+        labels = replace(field.labels, affine=affine.tolist(), coords=kept)
         return self._gridded(to_numpy(values), coords, labels)
 
     def at_rate(self, new: Fraction) -> Gridded:
@@ -380,9 +380,6 @@ def _is_whole(at: Floats) -> bool:
 
 def _moved(labels: Labels, dims: Sequence[str], at: Sequence[Floats]) -> Labels:
     """Labels of values that are not at the samples of the field."""
-    d = len(dims)
-    base = labels.grid or FileGrid(start=[0.0] * d, step=[1.0] * d)  # perhaps a part of a file
-    start = [a + s * float(c[0]) for a, s, c in zip(base.start, base.step, at)]
-    step = [s * (step_of(c) if len(c) > 1 else 1.0) for s, c in zip(base.step, at)]
-    grid = FileGrid(start=start, step=step)
-    return replace(labels, grid=grid, coords=labels.coords_off(dims))
+    steps = [step_of(c) if len(c) > 1 else 1.0 for c in at]
+    placed = labels_at(labels, [float(c[0]) for c in at], steps)
+    return replace(placed, coords=labels.coords_off(dims))

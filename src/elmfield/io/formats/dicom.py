@@ -16,7 +16,7 @@ from elmfield._array.typing import Array, Floats
 from elmfield.field.adapters.affine import affine_of, spacing_of
 from elmfield.field.coordinates.labels import Attrs, AxisLabels, ChannelLabels, Labels
 from elmfield.io.files import NoSuchArrayError, UnreadableError, need, reading, suffix_of
-from elmfield.io.gridded import Gridded, grid_of
+from elmfield.io.gridded import Gridded, step_of
 
 Slice = Any
 """A Dataset of pydicom: a picture and what is said about it."""
@@ -55,8 +55,8 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     if is_placed:
         _set_position(data, _steps(samples, path), 0)
     elif "PixelSpacing" in data:
-        every = zip(data.PixelSpacing, grid_of(samples)[1][-2:])
-        data.PixelSpacing = _to_text(float(old) * step for old, step in every)
+        both = zip(data.PixelSpacing, map(samples.line, samples.dims[-2:]))
+        data.PixelSpacing = _to_text(abs(step_of(c)) if len(c) > 1 else old for old, c in both)
     _save(data, values, path)
 
 
@@ -307,7 +307,7 @@ def _write_series(values: Array, data: Slice, frame: Floats, folder: Path) -> No
 
 def _steps(samples: Gridded, path: Path) -> Floats:
     """Steps to the next slice, row and column, and the place of the first pixel, (4, 3)."""
-    affine = affine_of(samples.labels, len(samples.dims))
+    affine = affine_of(samples.labels)
     order = (0, 1, 2, 3) if len(samples.dims) == 3 else (2, 0, 1, 3)  # of a plane the third is left
     _, down, right, _ = frame = affine[:3, order].T
     if abs(down @ right) > 1e-4 * np.linalg.norm(down) * np.linalg.norm(right):

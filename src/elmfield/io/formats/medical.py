@@ -190,7 +190,7 @@ def _to_simpleitk(samples: Gridded) -> Any:
 def _affine_for_file(samples: Gridded) -> Floats:
     """Where the samples lie in the room; of other formats, along their own axes."""
     if samples.labels.affine is not None:
-        return np.asarray(affine_of(samples.labels, len(samples.dims)), float)
+        return affine_of(samples.labels)
     affine = np.eye(4)
     for k, name in enumerate(samples.dims[:3]):
         if len(c := samples.line(name)) > 1:

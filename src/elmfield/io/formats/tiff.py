@@ -15,7 +15,7 @@ from elmfield.io.conventions import Gaps, map_axes
 from elmfield.io.files import check_pixels, need, reading
 from elmfield.io.formats.arrays import Lazy
 from elmfield.io.formats.raster import as_text, icc_for, make_picture
-from elmfield.io.gridded import Gridded, grid_of, step_of, transform_of, values_for_file
+from elmfield.io.gridded import Gridded, step_of, transform_of, values_for_file
 from elmfield.io.model.metadata import keepable
 
 Opened = Any
@@ -268,7 +268,7 @@ def _to_map(samples: Gridded) -> Gridded | None:
             return None
         samples = samples if steps[0] * way > 0 else samples.pick(name, slice(None, None, -1))
     corners = transform_of(*(samples.coords[name] for name in samples.dims))
-    labels = replace(samples.labels, crs=crs, transform=corners, axes={}, grid=None)
+    labels = replace(samples.labels, crs=crs, transform=corners, axes={})
     values, k = samples.values, samples.channel_axis
     return Gridded(values=values, dims=("y", "x"), channel_axis=k, labels=labels)
 
@@ -282,17 +282,12 @@ def _write_map(samples: Gridded, path: Path) -> None:
     values = values[None] if k is None else np.moveaxis(values, k, 0)
     if values.dtype == bool:
         values = values.astype(np.uint8)
-    (r, c), (dr, dc) = grid_of(samples)
-    # The transform is that of corners: sample k covers k to k + 1, and its centre is k + 1/2.
-    a, b, x, d, e, y = about.transform
-    left, top = c + 0.5 - dc / 2, r + 0.5 - dr / 2
-    transform = (a * dc, b * dr, a * left + b * top + x, d * dc, e * dr, d * left + e * top + y)
     profile = {
         "driver": "GTiff",
         **dict(zip(("count", "height", "width"), values.shape)),
         "dtype": values.dtype.name,
         "crs": about.crs,
-        "transform": rasterio.Affine(*transform),
+        "transform": rasterio.Affine(*about.transform),
         "compress": "deflate",
     }
     fill, kind = about.fill_value, values.dtype
