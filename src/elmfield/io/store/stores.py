@@ -72,15 +72,13 @@ def open_store(path: str | Path) -> "Store":
         system, inner = filesystem(str(path))
         if system.isdir(inner):
             return RemoteStore(str(path))
-        if not system.exists(inner):
-            raise FileNotFoundError(f"no model at {path}")
-        return ZipStore(str(path), system.open(inner, "rb"))
-    path = path_of(path)
-    if path.is_dir():
-        return FolderStore(str(path))
-    if not path.exists():
-        raise FileNotFoundError(f"no model at {path}")
-    return ZipStore(str(path), open_plain_file(path))
+        if system.exists(inner):
+            return ZipStore(str(path), system.open(inner, "rb"))
+    elif (place := path_of(path)).is_dir():
+        return FolderStore(str(place))
+    elif place.exists():
+        return ZipStore(str(place), open_plain_file(place))
+    raise FileNotFoundError(f"no model at {path}")
 
 
 def folder_at(root: str | Path) -> "FolderStore | RemoteStore":
