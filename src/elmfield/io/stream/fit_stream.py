@@ -111,7 +111,7 @@ def fit_to(
     if is_dask(values) and engine is None:
         n = workers.n_dask_workers()
         engine = Engine(n_workers=n, array=lambda slab: values[slabs.with_channels(slab)])
-    about: dict[str, Any] = {"encode": encode, "labels": given.labels, "missing": missing}
+    about: dict[str, Any] = {"encode": encode, "labels": replace(given.labels, missing=missing)}
     stream = Stream(slabs=slabs, engine=engine or HERE, progress=progress, **about)
     with work:
         stream, survey = stream.survey(work)
@@ -134,8 +134,6 @@ class Stream:
         Told (stage, done, total).
     engine : Engine
         Who does the work.
-    missing : {"nan", "fill"}
-        What the field answers where samples were missing.
     """
 
     slabs: Slabs
@@ -143,7 +141,6 @@ class Stream:
     labels: Labels
     progress: Progress
     engine: Engine = HERE
-    missing: str = "fill"
 
     @property
     def sent(self) -> Slabs:
@@ -171,7 +168,7 @@ class Stream:
             filled = fill_slabs(
                 slabs,
                 survey,
-                order=gap_order(settings, self.missing),
+                order=gap_order(settings, self.labels.missing),
                 periodic=self.encode.domain.periodic,
                 clip=settings.clip,
                 folder=work.levels,
@@ -180,7 +177,7 @@ class Stream:
             self.progress("fill", 1, 1)
             filled.update(survey)
         field = self.encode.from_source(survey, slabs)
-        field = Field(replace(field.model, labels=replace(self.labels, missing=self.missing)))
+        field = Field(replace(field.model, labels=self.labels))
         if field.model.blended.source_samples is None:
             return self._write_coefficients(field, survey, work)
         stream = replace(self, slabs=slabs)

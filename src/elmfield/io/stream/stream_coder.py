@@ -17,7 +17,6 @@ import numpy as np
 
 from elmfield._array.backend import as_dtype, crc32, to_numpy
 from elmfield._array.channel_stats import ChannelStats
-from elmfield._array.checks import USUAL_EFFORT
 from elmfield._array.running import capacity
 from elmfield._array.typing import Array
 from elmfield.codec import has_coarse
@@ -80,7 +79,7 @@ class Coding:
     numbers : container of int or None
         Which tiles are coded; all by default.
     asked : mapping
-        Of the codec: nothing, a step, or a largest error.
+        Of the codec: an effort, and a step or a largest error where something may be lost.
     notes : Store or None
         Where notes on finished blocks go, if some are kept.
     filled : FilledSlabs or None
@@ -89,8 +88,6 @@ class Coding:
         Whether what is missing is coded, not the samples.
     level : int or None
         Of the overview; None if there is none.
-    effort : int
-        Of coding with loss.
     trial : str
         What the model is called.
     """
@@ -99,12 +96,11 @@ class Coding:
     array: TileArray
     model: Store
     numbers: Container[int] | None = None
-    asked: Mapping[str, float] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)
     notes: Store | None = None
     filled: FilledSlabs | None = None
     is_of_gaps: bool = False
     level: int | None = None
-    effort: int = USUAL_EFFORT
     trial: str = ""
 
     def __call__(self, slab: Slab, values: Array | None = None) -> dict[int, StoredTile]:
@@ -166,7 +162,7 @@ class Coding:
             )
 
         own = partial(tiling.cut, values, first=first)
-        found = code_tiles(numbers, own, finish, there=there, effort=self.effort, **self.asked)
+        found = code_tiles(numbers, own, finish, there=there, **self.asked)
         return dict(zip(numbers, found))
 
     def _read_results(
@@ -276,11 +272,10 @@ class StreamCoder(RateControl[StoredTile]):
             array=self.plan.samples,
             model=model,
             numbers=numbers if isinstance(numbers, range) else frozenset(numbers),
-            asked=asked,
+            asked={**asked, "effort": self.effort},
             notes=notes,
             filled=self.filled,
             level=level_of(self.tiling),
-            effort=self.effort,
             trial=name,
         )
         tiles: Tiles[StoredTile] = {}
