@@ -164,7 +164,7 @@ def fit(
             raise ValueError("`device` cannot be chosen together with `out`: coding has none.")
         how: Any = {"mask": mask, "partition": partition, "missing": way, "progress": tell}
         with limit:
-            return fit_to(given, settings, out if is_url(out) else path_of(out), **how)
+            return fit_to(given, settings, str(out) if is_url(out) else path_of(out), **how)
     most = HOST_BATCH_BYTES if memory_limit is None else memory_limit
     if is_dask(given.values) and given.values.nbytes > most:
         warnings.warn(
@@ -434,9 +434,10 @@ def regrid(
     how: Any = {"quantity": quantity, "mean": mean, "missing": missing}
     if not (where := OutputGrid(like=like, **asked)).is_target:
         raise ValueError("say which grid: one of `like`, `step`, `grid` and `crs`.")
-    if is_xarray(values):
+    given: Any = values
+    if is_xarray(given):
         from elmfield.io.xarray import ElmAccessor  # it imports xarray
 
-        return ElmAccessor(values).regrid(like, min_coverage=min_coverage, **asked, **how)
+        return ElmAccessor(given).regrid(like, min_coverage=min_coverage, **asked, **how)
     field = values if isinstance(values, Field) else fit(values)
     return to_xarray(Rendering(field=field, min_coverage=min_coverage, **how).on(where))

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -198,13 +198,13 @@ def on_mesh(made: Field, given: Gridded, fold: Fold | None = None) -> Field:
 # --- DataArrays and Datasets ----------------------------------------------------------------------
 
 
-def is_xarray(values: object) -> "TypeGuard[xarray.DataArray | xarray.Dataset]":
+def is_xarray(values: object) -> bool:
     """Whether `values` is a DataArray or a Dataset; does not import xarray to find out."""
     library = sys.modules.get("xarray")
     return library is not None and isinstance(values, (library.DataArray, library.Dataset))
 
 
-def is_dataset(values: object) -> "TypeGuard[xarray.Dataset]":
+def is_dataset(values: object) -> bool:
     """Whether `values` is a Dataset."""
     return is_xarray(values) and hasattr(values, "data_vars")
 

@@ -33,7 +33,7 @@ def transformer(start: str, end: str) -> Any:
     return library.Transformer.from_crs(_parse(start), _parse(end), always_xy=True)
 
 
-def _transform(by: Any, x: Floats, y: Floats, way: str = "FORWARD") -> tuple[Floats, Floats]:
+def _transform(by: Any, x: Floats, y: Floats, *, way: str = "FORWARD") -> tuple[Floats, Floats]:
     """Coordinates of points; NaN for those that the other system cannot show."""
     found = by.transform(np.ravel(x), np.ravel(y), direction=way)
     a, b = (np.where(np.isfinite(c), c, np.nan).reshape(np.shape(x)) for c in found)
@@ -63,7 +63,7 @@ def whole_bounds(start: str, end: str, box: Bounds) -> Bounds | None:
             shown &= (lon - w) % 360 <= wide % 360 + 360 * (wide >= 360)
             lon, lat = lon[shown], lat[shown]
         x, y = _transform(by, lon, lat)
-        again, same = _transform(by, x, y, "INVERSE")
+        again, same = _transform(by, x, y, way="INVERSE")
         turned = (again - lon + 180) % 360 - 180
         off = np.hypot(np.cos(np.deg2rad(lat)) * turned, same - lat)
         good = np.isfinite(off) & (off < 1e-4)
@@ -182,7 +182,7 @@ def map_target(
     if back is not None:
         u, v = _transform(back, X, Y)
         # Beside the Earth places come back elsewhere.
-        again = _transform(back, u, v, "INVERSE")
+        again = _transform(back, u, v, way="INVERSE")
         turns = 360 * np.round((again[0] - X) / 360) if back.source_crs.is_geographic else 0
         off = np.hypot(again[0] - X - turns, again[1] - Y)
         near = 1e-3 * max(float(np.ptp(c)) / max(1, max(c.shape) - 1) for c in (x, y)) + 1e-9

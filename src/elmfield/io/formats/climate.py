@@ -146,13 +146,13 @@ def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
     ds.to_netcdf(path, engine=engine, encoding=dict.fromkeys(ds.data_vars, encoding))
 
 
-def grid(path: Path) -> Any:
+def grid(path: Path) -> "xr.Dataset":
     """A Dataset of the coordinates in a file of any number of variables, all on one grid."""
     with reading(path, _kind_of(path)), ExitStack() as stack:
         found = [stack.enter_context(ds) for ds in _open(path)]
         for name in ("latitude", "longitude"):
-            first, *others = (ds.variables.get(name) for ds in found)
-            if any(c is None or not c.equals(first) for c in others):
+            places: list[Any] = [getattr(ds.coords.get(name), "values", None) for ds in found]
+            if not all(np.array_equal(p, places[0]) for p in places):
                 each = ", ".join(f"{k} {v.shape}" for ds in found for k, v in ds.data_vars.items())
                 raise NoSuchArrayError(
                     f"{path.name} holds arrays on different grids ({each}); say which one: "
