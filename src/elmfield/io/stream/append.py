@@ -23,12 +23,11 @@ from elmfield._array.typing import Array, Floats, Progress
 from elmfield.field import Field
 from elmfield.field.coefficients.sample_boxes import SampleBoxes
 from elmfield.field.coefficients.tiles import Totals, sums_of
-from elmfield.field.coordinates.labels import add_ticks, coordinates_out, date_errors
-from elmfield.fit.encoder import encoder
+from elmfield.field.coordinates.labels import add_ticks, coordinates_out
 from elmfield.fit.statistics import Probes, Slabs, Survey, blocks_of
 from elmfield.io.files import StrPath
 from elmfield.io.gridded import Gridded, axis_number
-from elmfield.io.inputs import parse_input
+from elmfield.io.inputs import encoder_for, parse_input
 from elmfield.io.model.metadata import AppendingRecord, staging_folder, write_metadata
 from elmfield.io.model.sample_files import Overview, SamplePlan, level_of, overview_of
 from elmfield.io.model.save import own_dtype
@@ -315,27 +314,27 @@ def _new_coordinates(
 def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[Field, Any]:
     """Return the field of old and new samples, and what encodes it."""
     field, k = joined.model.field, joined.axis
-    axes, known = field.domain.axes, field.labels.axes
-    coords: list[Floats | None] = [a.coords for a in axes]
-    own = coords[k]
-    if own is not None:
+    axes, known, name = field.domain.axes, field.labels.axes, field.domain.dims[k]
+    coords = {a.name: a.coords for a in axes if a.coords is not None}
+    if (own := coords.get(name)) is not None:
         even = axes[k].origin + axes[k].step * (axes[k].size + np.arange(joined.size))
         more = even if joined.coords is None else joined.coords
-        coords[k] = every = np.concatenate([np.asarray(own, np.float64), more])
-        about = field.labels.axis(axes[k].name)
+        coords[name] = every = np.concatenate([np.asarray(own, np.float64), more])
+        about = field.labels.axis(name)
         labels, new = coordinates_out(own, about), joined.labels
         if new is not None and labels.dtype.kind in "iuMm" and labels.dtype == new.dtype:
             ticks = add_ticks(about, every, np.concatenate([labels, new]))
-            known = {**known, axes[k].name: ticks}
-    with date_errors(known):
-        encode = encoder(
-            slabs.source.shape,
-            field.settings,
-            channel_axis=field.model.channel_axis,
-            dims=field.domain.dims,
-            coords=coords,
-            periodic={a.name: a.period for a in axes if a.period is not None},
-        )
+            known = {**known, name: ticks}
+    labels = replace(field.labels, axes=known, limits=[low, high], source={})
+    whole = Gridded(
+        values=joined,
+        dims=field.domain.dims,
+        coords=coords,
+        channel_axis=field.model.channel_axis,
+        periods={a.name: a.period for a in axes if a.period is not None},
+        labels=labels,
+    )
+    encode = encoder_for(whole, field.settings)
     C = slabs.shape[-1]
     count = np.full(C, np.prod(slabs.shape[:-1], dtype=np.int64))
     survey = Survey(
@@ -348,5 +347,4 @@ def _grow(joined: JoinedSource, slabs: Slabs, low: float, high: float) -> tuple[
         scale=np.asarray(field.model.scale),
     )
     grown = encode.from_source(survey, slabs)
-    labels = replace(field.labels, axes=known, limits=[low, high], source={})
     return Field(replace(grown.model, labels=labels)), encode
