@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,14 +20,12 @@ from elmfield.field.accuracy import errors, samples_to_keep
 from elmfield.field.blend.blended import Blended
 from elmfield.field.code_samples import check_range, code_to_target
 from elmfield.field.coefficients.stored import Ragged
+from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.local.model import Basis
 from elmfield.partition import gather, sample_index
 from elmfield.samples import Samples
 from elmfield.settings import Target
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
 
 INDEX_BIT_COST = 1 / 32
 """A bit of index, in coefficients of 32 bits."""
@@ -151,7 +148,7 @@ def meet(
     return ledger.apply(kept), ledger.dropped(kept), None
 
 
-def keep_less(model: "Model", target: Target | None) -> "Model":
+def keep_less(model: Model, target: Target | None) -> Model:
     """A model that meets a target against its own values at the samples; see `Field.keep`."""
     if target is None:
         raise ValueError(

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,13 +24,10 @@ from elmfield.field.coefficients.tiles import Tiling, Totals
 from elmfield.field.coordinates import output_positions
 from elmfield.field.coordinates.output_positions import class_dtype, gone_at, shows_gaps, with_gaps
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.field.model import Model
 from elmfield.field.point_values import QUANTITIES, derived
 from elmfield.field.uncertainty.posterior import deviations
 from elmfield.samples import EXACT
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
-
 
 MEAN_MIN_COVER = 0.5
 """A mean is shown where at least this part of its box is not missing."""
@@ -39,7 +35,7 @@ MEAN_MIN_COVER = 0.5
 
 @with_less_memory
 def gridded(
-    model: "Model",
+    model: Model,
     x: Sequence[Floats],
     dtype: DType,
     quantity: str = "value",
@@ -105,7 +101,7 @@ def tail_of(quantity: str, d: int) -> tuple[int, ...]:
 
 
 def at_samples(
-    model: "Model", x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
+    model: Model, x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The samples with these numbers on each axis, in any order, as they were given.
 
@@ -129,7 +125,7 @@ def at_samples(
 
 
 def values_at_samples(
-    model: "Model", x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
+    model: Model, x: Sequence[Integers], dtype: DType = None, *, gaps: bool = False
 ) -> Array:
     """The function at samples; whole numbers, where these were coded with loss."""
     found = gridded(model, [n.astype(np.float64) for n in x], dtype, "samples", gaps=gaps)
@@ -138,7 +134,7 @@ def values_at_samples(
     return found
 
 
-def coarse_means(model: "Model", k: int) -> Array:
+def coarse_means(model: Model, k: int) -> Array:
     """Means of blocks of 2^k samples on each axis: a quick look; at its end there may be fewer.
 
     Of samples that were coded with loss, as few bytes are decoded as tell them within that loss; a
@@ -165,13 +161,13 @@ def coarse_means(model: "Model", k: int) -> Array:
     return model.channels_back(xp.reshape(flat, (*shape, flat.shape[-1])))
 
 
-def exact_samples(model: "Model") -> SampleBoxes | None:
+def exact_samples(model: Model) -> SampleBoxes | None:
     """The samples that a field gives back as they are kept; None where it gives its values."""
     is_changed = model.labels.alpha is not None or model.labels.classes
     return None if is_changed else model.blended.exact
 
 
-def sample_dtype(model: "Model", gaps: bool) -> DType:
+def sample_dtype(model: Model, gaps: bool) -> DType:
     """The dtype of a field's samples as it gives them back: the caller's, if it can say gaps."""
     boxes, own = exact_samples(model), model.input_dtype
     if (kind := class_dtype(model, gaps)) is not None:
@@ -181,7 +177,7 @@ def sample_dtype(model: "Model", gaps: bool) -> DType:
     return getattr(namespace(model.offset), own)
 
 
-def _block(model: "Model", x: list[Floats], quantity: str) -> Array:
+def _block(model: Model, x: list[Floats], quantity: str) -> Array:
     """A quantity on a grid of index coordinates, (p_1, ..., p_d, C, ...)."""
     if quantity == "std":
         return deviations(model, model.posterior.on_grid(x))
@@ -221,7 +217,7 @@ class LazyGrid:
         Edges between which values are means, on axes that have them.
     """
 
-    model: "Model" = field(repr=False)
+    model: Model = field(repr=False)
     x: Sequence[Floats] | None = field(default=None, repr=False)
     beyond: Sequence[Array] = field(default=(), repr=False)
     quantity: str = "value"
@@ -313,7 +309,7 @@ def to_dask(lazy: LazyGrid, chunks: Array) -> Array:
     return da.from_array(lazy, chunks=chunks, asarray=False, fancy=False, name=False)
 
 
-def matching(model: "Model", shape: tuple[int, ...]) -> tuple[int, ...]:
+def matching(model: Model, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Sizes of chunks of a grid that touch as few tiles of a field's samples as may be.
 
     Of an array of this shape: tiles, made as much longer or shorter as the grid is than the

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 
@@ -21,10 +21,8 @@ from elmfield._array.typing import Array, DType
 from elmfield.domain.box import OUTSIDE
 from elmfield.field.coordinates.labels import unpremultiply_gradient
 from elmfield.field.coordinates.output_positions import class_dtype
+from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import DEVIATIONS, std_at_index
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
 
 Missing = str | None
 """What values are where samples were missing: "nan" or "fill"; None for the field's own way."""
@@ -73,7 +71,7 @@ def derivative(quantity: str, f: Partials, per_unit: Sequence[float]) -> Array:
     return xp.reshape(xp.stack(parts, axis=-1), shape)
 
 
-def derived(model: "Model", quantity: str, partials: Partials) -> Array:
+def derived(model: Model, quantity: str, partials: Partials) -> Array:
     """A quantity (n, C, ...) in the caller's units, from a function's mixed derivatives by steps.
 
     `partials` are before offset and scale, (n, C) for each of some orders.
@@ -97,7 +95,7 @@ def derived(model: "Model", quantity: str, partials: Partials) -> Array:
 
 @with_less_memory
 def query(
-    model: "Model",
+    model: Model,
     quantity: str,
     points: Array,
     outside: str = "raise",
@@ -132,9 +130,7 @@ def query(
     return out[(slice(None),) * len(lead) + (0, ...)] if model.channel_axis is None else out
 
 
-def at_index(
-    model: "Model", quantity: str, index: Array, function: Function | None = None
-) -> Array:
+def at_index(model: Model, quantity: str, index: Array, function: Function | None = None) -> Array:
     """A quantity (n, C, ...) at index coordinates (n, d) in the domain; what is missing filled."""
     n, d = index.shape
     function = model if function is None else function
@@ -146,7 +142,7 @@ def at_index(
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
 
-def _value_at_one(model: "Model", points: object) -> Array:
+def _value_at_one(model: Model, points: object) -> Array:
     """The value at one point of NumPy's inside the domain, by a short way; None for all else.
 
     Checks and conversions of general queries take ten times as long as the value itself.
@@ -177,7 +173,7 @@ def _value_at_one(model: "Model", points: object) -> Array:
 class AtPoints:
     """What fields and tables answer at points."""
 
-    model: "Model"
+    model: Model
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         """Refuse to be an array: NumPy would make one of a single object."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,12 +19,10 @@ from torch import nn
 from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
+from elmfield.field.model import Model
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import index_in_box
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
-    from elmfield.field.tables.table import Table
+from elmfield.field.tables.table import Table
 
 Tensor = torch.Tensor
 
@@ -52,7 +50,7 @@ class PointModule(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, model: "Model") -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__()
         ends = zip(model.domain.low, model.domain.high)
         self.borders = list(zip(model.domain.axes, ends))
@@ -97,7 +95,7 @@ class TableModule(PointModule):
 
     coefficients: Tensor
 
-    def __init__(self, table: "Table") -> None:
+    def __init__(self, table: Table) -> None:
         super().__init__(table.model)
         own = table.polynomials
         rows = own.coefficients
@@ -130,7 +128,7 @@ class FieldModule(PointModule):
     regions: F is then by interval, and powers are the rows.
     """
 
-    def __init__(self, model: "Model", axes: tuple[Intervals, ...]) -> None:
+    def __init__(self, model: Model, axes: tuple[Intervals, ...]) -> None:
         super().__init__(model)
         group = model.blended.groups[0]
         part = model.blended.partition
@@ -339,14 +337,14 @@ def _is_traced(*tensors: Tensor) -> bool:
 
 
 @outside_torch_modes()
-def table_module(table: "Table") -> TableModule:
+def table_module(table: Table) -> TableModule:
     """A table as a module of torch."""
     module, like = TableModule(table), table.model.offset
     return module.to(like.device) if is_torch(like) else module
 
 
 @outside_torch_modes()
-def field_module(model: "Model") -> FieldModule:
+def field_module(model: Model) -> FieldModule:
     """A field as a module of torch."""
     if backend.requires_grad(model.blended.like):
         raise gradient_error("a module, whose coefficients are a parameter of its own")

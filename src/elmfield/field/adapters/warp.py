@@ -6,7 +6,6 @@ sides count samples, whatever the units of the axes.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.errors import OutsideDomainError
 from elmfield.field.coordinates.output_positions import class_dtype, shows_gaps, winners, with_gaps
 from elmfield.field.grid_values import MEAN_MIN_COVER, gridded
+from elmfield.field.model import Model
 from elmfield.field.point_values import at_index
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
 
 Transform = Array | Callable[[Array], Array]
 """A matrix, displacements, an object of skimage.transform or a function of points."""
@@ -50,7 +47,7 @@ affines. That moves a voxel of a 256³ scan by less than 1e-4 of its size."""
 
 @with_less_memory
 def warped(
-    model: "Model",
+    model: Model,
     transform: Transform,
     shape: Sequence[int] | None,
     *,
@@ -96,7 +93,7 @@ def warped(
 
 
 def _block(
-    model: "Model", place: Place, x: Floats, antialias: bool, outside: str, missing: str | None
+    model: Model, place: Place, x: Floats, antialias: bool, outside: str, missing: str | None
 ) -> tuple[Array, Array]:
     """Values (n, C) at samples x (n, d) of the result, and which of them lie outside the field."""
     at, gone = _settled(model, place(x), outside)
@@ -136,7 +133,7 @@ def _places(count: int) -> Floats:
     return MEAN_PLACES if count == len(MEAN_PLACES) else (np.arange(count) + 0.5) / count - 0.5
 
 
-def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Array]:
+def _settled(model: Model, at: Array, outside: str) -> tuple[Array, Array]:
     """Index coordinates (n, d) inside the domain, and which of the places lie outside it."""
     columns = [model.domain.settle(k, at[:, k], outside) for k in range(at.shape[1])]
     gone = np.zeros(at.shape[0], bool)
@@ -145,7 +142,7 @@ def _settled(model: "Model", at: Array, outside: str) -> tuple[Array, Array]:
     return namespace(at).stack([i for i, _ in columns], axis=-1), gone
 
 
-def _means(model: "Model", at: Array, each: int, missing: str | None) -> Array:
+def _means(model: Model, at: Array, each: int, missing: str | None) -> Array:
     """Means (n, C) over `each` of the places at index coordinates (n each, d), one by one.
 
     What lies nearest to a missing sample does not count, and a mean is NaN where that is more than
@@ -292,7 +289,7 @@ def _displaced(by: Array) -> Place:
 
 
 def _along_axes(
-    model: "Model", matrix: Floats, sizes: Sequence[int], antialias: bool, outside: str, gaps: bool
+    model: Model, matrix: Floats, sizes: Sequence[int], antialias: bool, outside: str, gaps: bool
 ) -> tuple[Array, Array] | None:
     """What :func:`_block` gives for all samples, of a matrix whose axes are the field's; else None.
 

@@ -9,19 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product as cartesian
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from elmfield._array.backend import device, is_on_host, move, namespace, to_numpy
 from elmfield._array.running import capacity, runs
 from elmfield._array.typing import Array, Floats, Integers
+from elmfield.field.blend.blended import Blended
+from elmfield.field.model import Model
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import exponents, n_terms
-
-if TYPE_CHECKING:
-    from elmfield.field.blend.blended import Blended
-    from elmfield.field.model import Model
 
 BLOCK_NUMBERS = 1 << 22
 """Numbers of a block on a processor at most: what fits its last cache."""
@@ -47,7 +44,7 @@ class Expansion:
         By which channels are multiplied in the end.
     """
 
-    blended: "Blended"
+    blended: Blended
     axes: tuple[Intervals, ...]
     scale: Floats
     _kept: dict[tuple[int, int, int], list[tuple[int, slice, Array]]] = field(
@@ -245,7 +242,7 @@ def _sizes(own: Intervals) -> Floats:
     return np.asarray(size[pairs[:, 0]] + size[pairs[:, 1]] * (pairs[:, 1:, None] >= 0))
 
 
-def expanded(model: "Model") -> Expansion | None:
+def expanded(model: Model) -> Expansion | None:
     """The expansion of a field's function; None where it is not made of polynomials."""
     axes = intervals_of(model)
     if axes is None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,11 @@ from elmfield._array.backend import is_numpy, move, namespace, to_numpy
 from elmfield._array.checks import choice, positive
 from elmfield._array.running import spread, table_bytes
 from elmfield._array.typing import Array, DType, Floats, Integers
+from elmfield.field.model import Model
 from elmfield.field.point_values import AtPoints, Missing, query
 from elmfield.field.tables.expansion import ORDERS, Expansion, expanded
 from elmfield.field.tables.intervals import to_powers
 from elmfield.field.tables.polynomials import Polynomials, exponents, jax_function, n_terms
-
-if TYPE_CHECKING:
-    from elmfield.field.model import Model
 
 
 def dropped(
@@ -208,7 +206,7 @@ class Table(AtPoints):
         tolerance. Of pictures with transparency, before colours are divided by it.
     """
 
-    model: "Model" = field(repr=False)
+    model: Model = field(repr=False)
     polynomials: Polynomials
     errors: tuple[float, ...] = ()
 
@@ -257,7 +255,7 @@ class Table(AtPoints):
 
 
 @backend.outside_torch_modes()
-def tabulate(model: "Model", tolerance: float, order: int) -> Table:
+def tabulate(model: Model, tolerance: float, order: int) -> Table:
     """The table of a field whose values, and derivatives up to an order, are within a tolerance.
 
     `tolerance` is a part of the field's range.
@@ -331,14 +329,14 @@ def _looked_at(expansion: Expansion, full: int, allowed: float, order: int) -> t
     return degree, np.max([rounded(expansion, *both, degree, full) for both in made], axis=0)
 
 
-def _rounding(model: "Model", lost: Floats, dtype: DType) -> Floats:
+def _rounding(model: Model, lost: Floats, dtype: DType) -> Floats:
     """What rounding in the polynomials adds to each order at most, in the field's unit."""
     units = [float(namespace(model.offset).finfo(dtype).eps) / 2, 2.0**-53]
     level = float(np.max(np.abs(to_numpy(model.offset)))) + model.data_range
     return np.asarray(units @ lost + units[0] * np.asarray([2 * level, 0.0, 0.0]))
 
 
-def _refuse_large(model: "Model", expansion: Expansion, degree: int, dtype: DType) -> None:
+def _refuse_large(model: Model, expansion: Expansion, degree: int, dtype: DType) -> None:
     T, bits = n_terms(len(expansion.counts), degree), namespace(model.offset).finfo(dtype).bits
     size = math.prod(expansion.counts) * T * expansion.blended.n_channels * int(bits) // 8
     room = table_bytes(model.offset)
