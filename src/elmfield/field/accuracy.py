@@ -104,10 +104,8 @@ def _source(model: "Model", samples: Array) -> Source:
     return source
 
 
-def samples_to_keep(
-    model: "Model", is_coded: bool, measured: bool
-) -> tuple[Samples, tuple[int, ...], Array | None]:
-    """What fewer coefficients are measured against, where it begins, and which samples count.
+def samples_to_keep(model: "Model", is_coded: bool, measured: bool) -> tuple[Samples, Array | None]:
+    """What fewer coefficients are measured against, and which samples count.
 
     The samples that a model is made of where these `is_coded`, else its values at all of them. If
     errors are `measured`, of a crop only the samples inside count; None for all.
@@ -143,7 +141,7 @@ def samples_to_keep(
         dtype=kind,
         is_exact=not is_coded or kind not in WHOLE or float(np.abs(raw).max()) <= EXACT_WHOLE,
     )
-    return samples, low, None if counted is None else move(counted, model.offset)
+    return samples, None if counted is None else move(counted, model.offset)
 
 
 def _inside(model: "Model", raw: Array, first: Sequence[int]) -> tuple[Array | None, float]:
@@ -188,14 +186,14 @@ def errors(
     return sum(squares) / sum(count), max(largest)
 
 
-def energy_in_boxes(blended: "Blended", squares: Floats, first: Sequence[int]) -> Floats:
-    """Sums over the box of each region, (N,), of numbers at the samples, which begin at `first`.
+def energy_in_boxes(blended: "Blended", squares: Floats) -> Floats:
+    """Sums over the box of each region, (N,), of numbers at the samples that boxes need.
 
     Each axis has one number more than samples, 0, at which the last sum stops. Regions are regular
     cells: boxes that are alike on one axis are summed there together.
     """
     part, (starts, sizes) = blended.partition, blended.boxes
-    for k, a in enumerate(first):
+    for k, a in enumerate(blended.needed[0]):
         every = np.arange(part.n_cells[k]) * math.prod(part.n_cells[k + 1 :])
         begin, n = starts[every, k], sizes[every, k]
         low, end = begin.min(), (begin + n).max()

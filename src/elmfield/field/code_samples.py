@@ -245,16 +245,13 @@ class Coder(RateControl[TileInMemory]):
     blended : Blended
         The function of the samples.
     samples : Samples
-        What is coded, and what errors are measured against.
-    first : tuple of int
-        Where on each axis of the array they begin.
+        What is coded, and what errors are measured against: those that the function needs.
     counted : array of bool, shape (..., C or 1), or None
         The samples at which errors count, on the host; None for all.
     """
 
     blended: Blended
     samples: Samples
-    first: tuple[int, ...]
     counted: Array | None = field(repr=False)
 
     @cached_property
@@ -266,7 +263,7 @@ class Coder(RateControl[TileInMemory]):
     @cached_property
     def tiling(self) -> Tiling:
         """Which samples are in which tile."""
-        low = (*self.first, 0)
+        low = (*self.blended.needed[0], 0)
         high = tuple(a + n for a, n in zip(low, self.own.shape))
         return Tiling.by_bytes(low, high, self.own.itemsize)
 
@@ -310,7 +307,8 @@ class Coder(RateControl[TileInMemory]):
         """
         if self.is_exact:
             return super().errors(tiles, is_lossy)
-        return errors(self.samples, self.made(tiles, is_lossy), self.first, self.counted)
+        made, first = self.made(tiles, is_lossy), self.blended.needed[0]
+        return errors(self.samples, made, first, self.counted)
 
     def made(self, tiles: Tiles[TileInMemory], is_lossy: bool) -> Blended:
         """The function of the samples in tiles."""
@@ -347,15 +345,11 @@ class Coder(RateControl[TileInMemory]):
                 gap = np.subtract(tile.decoded, self.values(number), dtype=np.float64)
                 here = self.tiling.cut(squares, number)
                 here += np.einsum("...c,...c->...", gap, gap)[..., None]
-            return energy_in_boxes(self.blended, squares, self.first)
+            return energy_in_boxes(self.blended, squares)
 
 
 def code_to_target(
-    blended: Blended,
-    samples: Samples,
-    target: Target,
-    first: Sequence[int] | None = None,
-    counted: Array | None = None,
+    blended: Blended, samples: Samples, target: Target, counted: Array | None = None
 ) -> tuple[Blended, Floats, float]:
     """The function of coded samples that meet a target, and what was lost.
 
@@ -368,12 +362,11 @@ def code_to_target(
     ValueError
         If the target cannot be met; the message says what can.
     """
-    low = (0,) * (samples.raw.ndim - 1) if first is None else tuple(first)
     if samples.integers is not None:  # beyond what can be coded with loss as whole numbers
         samples = replace(samples, integers=None, is_exact=False)
     there = samples.present if counted is None else counted
     there = None if there is None else np.asarray(to_numpy(there))
-    coder = Coder(blended=blended, samples=samples, first=low, counted=there, effort=target.effort)
+    coder = Coder(blended=blended, samples=samples, counted=there, effort=target.effort)
     met = coder.meet(target)
     made = coder.made(met.tiles, met.is_lossy)
     return made, coder.lost(met.tiles), typical_error(met.errors)

@@ -114,12 +114,13 @@ class Ledger:
 
 
 def meet(
-    blended: Blended, samples: Samples, target: Target
+    blended: Blended, samples: Samples, target: Target, counted: Array | None = None
 ) -> tuple[Blended, Floats, float | None]:
     """The function with as little as the target allows, and the energy dropped, (N,).
 
     Coded samples where these settle it and an error or a size is asked for, and the root mean
-    square of what coding lost; else as few modes, and None.
+    square of what coding lost; else as few modes, and None. Errors are those at the samples that
+    are present, or those `counted`, (..., C or 1).
 
     Raises
     ------
@@ -127,7 +128,7 @@ def meet(
         If the target cannot be met; the message names the nearest that can.
     """
     if target.is_coded and blended.source_samples is not None:
-        return code_to_target(blended, samples, target)
+        return code_to_target(blended, samples, target, counted)
     if target.kind in ("bits", "bytes"):
         raise ValueError(
             f"`{target.kind}` can be asked of fields that their samples settle, as those of "
@@ -136,6 +137,9 @@ def meet(
         )
     # A constant has hardly a range, but its unit may have no square either.
     check_range(max(samples.data_range, float(np.max(to_numpy(samples.units)))), target)
+    if counted is not None:
+        present = namespace(counted).broadcast_to(counted, samples.raw.shape)
+        samples = replace(samples, present=present)
     ledger = Ledger(blended, samples.units)
     if target.kind == "per_region":
         kept = ledger.largest(int(target.value))
@@ -155,19 +159,13 @@ def keep_less(model: Model, target: Target | None) -> Model:
             "say what is wanted: exactly one of psnr, max_error, bits, bytes, coefficients, "
             "per_region."
         )
-    lost: float | None
     is_coded = target.is_coded and model.blended.source_samples is not None
     measured = is_coded or target.kind in ("psnr", "max_error")
-    samples, first, counted = samples_to_keep(model, is_coded, measured)
-    if is_coded:
-        kept, dropped, lost = code_to_target(model.blended, samples, target, first, counted)
-    else:
-        if counted is not None:
-            xp = namespace(samples.raw)
-            samples = replace(samples, present=xp.broadcast_to(counted, samples.raw.shape))
-        starts, sizes = model.blended.boxes
-        part = replace(model.partition, starts=starts, sizes=sizes)
-        kept, dropped, lost = meet(replace(model.blended, partition=part), samples, target)
+    samples, counted = samples_to_keep(model, is_coded, measured)
+    starts, sizes = model.blended.boxes
+    part = replace(model.partition, starts=starts, sizes=sizes)
+    whole = replace(model.blended, partition=part)
+    kept, dropped, lost = meet(whole, samples, target, counted)
     left = None if model.residual is None else model.residual + dropped
     lost = model.mean_error(dropped) if lost is None else lost
     evidence = replace(model.evidence or Evidence(), coding=math.hypot(model.coding_error, lost))

@@ -184,10 +184,7 @@ def _block(model: Model, x: list[Floats], quantity: str) -> Array:
     own, xp, d = model.blended, namespace(model.offset), len(x)
 
     def partials(orders: list[Order]) -> list[Array]:
-        if quantity == "samples":
-            found = [own.at_samples(x)]
-        else:
-            found = own.partials_on_grid(x, orders) if any(map(any, orders)) else [own.on_grid(x)]
+        found = [own.at_samples(x)] if quantity == "samples" else own.partials_on_grid(x, orders)
         return [xp.reshape(f, (-1, *f.shape[d:])) for f in found]
 
     found = derived(model, "value" if quantity == "samples" else quantity, partials)

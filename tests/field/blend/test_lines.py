@@ -5,7 +5,7 @@ import pytest
 
 import elmfield as ef
 from elmfield.field.blend import grids, means
-from elmfield.field.blend.grids import RUN_POSITIONS, along, leads_along
+from elmfield.field.blend.grids import RUN_POSITIONS, along
 from support import close
 
 
@@ -53,10 +53,10 @@ def test_means_in_parts_are_means(rng, options, monkeypatch):
     whole = field.resize(2500)
     monkeypatch.setattr(means, "MEANS_MAX_BOXES", 700)
     close(field.resize(2500), whole, 1e-13)
-    monkeypatch.setattr(grids, "leads_along", lambda *_: False)
+    monkeypatch.setattr(grids, "along", lambda *_: None)
     close(whole, field.resize(2500), 1e-12)
 
 
 def test_where_it_does_not_lead(rng):
-    assert not leads_along(ef.fit(rng.random((8, 8))).model.blended)
-    assert not leads_along(ef.fit(rng.random(40), ef.paper(width=8)).model.blended)
+    assert along(ef.fit(rng.random((8, 8))).model.blended, np.zeros(1)) is None
+    assert along(ef.fit(rng.random(40), ef.paper(width=8)).model.blended, np.zeros(1)) is None

@@ -280,10 +280,11 @@ class Blended:
         xp, group, axes = namespace(self.like), self.groups[0], self.axes
         assert axes is not None
         dtype, lengths = self.dtype if dtype is None else dtype, [len(r.places) for r in runs]
-        if lengths[0] > LINE_MIN_POSITIONS and orders == [(0,)] and grids.leads_along(self):
+        if lengths[0] > LINE_MIN_POSITIONS and orders == [(0,)]:
             line = grids.along(self, runs[0].places)
-            line *= runs[0].weights[:, None]
-            return [np.add.reduceat(line, runs[0].starts, axis=0).astype(dtype, copy=False)]
+            if line is not None:
+                line *= runs[0].weights[:, None]
+                return [np.add.reduceat(line, runs[0].starts, axis=0).astype(dtype, copy=False)]
         asked = [{o[k] for o in orders} for k in range(len(runs))]
         plans = [grids.AxisPlan.make(self, k, r.places, max(asked[k])) for k, r in enumerate(runs)]
         cells, room = [len(p.cells) for p in plans], capacity(self.like)

@@ -240,20 +240,17 @@ SPARSE_INTERVALS_PER_POSITION = 4
 """Intervals for every position from which polynomials of all of them are not worth making."""
 
 
-def leads_along(blended: "Blended") -> bool:
-    """Whether :func:`along` serves: regular cells of one product model on one axis, in NumPy."""
-    axes = blended.axes
-    if axes is None or len(axes) > 1 or not is_numpy(blended.like):
-        return False
-    return axes[0].pieces is not None and not blended.holds_means
+def along(blended: "Blended", x: Floats) -> Floats | None:
+    """Values (n, C) at index coordinates x, (n,), on one axis: fast where neighbours follow.
 
-
-def along(blended: "Blended", x: Floats) -> Floats:
-    """Values (n, C) at index coordinates x, (n,), on one axis: fast where neighbours follow."""
-    part, group = blended.partition, blended.groups[0]
-    assert blended.axes is not None
-    pieces = blended.axes[0].pieces
-    assert pieces is not None
+    Of regular cells of one product model, in NumPy; None of others.
+    """
+    part, group, axes = blended.partition, blended.groups[0], blended.axes
+    if axes is None or len(axes) > 1 or not is_numpy(blended.like) or blended.holds_means:
+        return None
+    pieces = axes[0].pieces
+    if pieces is None:
+        return None
     tables = np.ascontiguousarray(pieces.coefficients.transpose(1, 2, 0))  # (p, r, J)
     out = np.empty((len(x), blended.n_channels))
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product as cartesian
 from operator import and_
@@ -42,35 +41,14 @@ def partials(field: "Blended", x: Array, orders: list[Order]) -> list[Array]:
     """
     means = field.holds_means
     top = [max(a[k] for a in orders) + means for k in range(x.shape[1])]
-    asked = contributions(field, x, top)
+    points, region, columns, windows = contributions(field, x, top)
     if means:
-        found = local_values(field, asked.region, asked.columns, orders, asked.windows)
+        found = local_values(field, region, columns, orders, windows)
     else:
-        needed, windows = sorted({r for a in orders for _, _, r in leibniz(a)}), asked.windows
-        local = local_values(field, asked.region, asked.columns, needed)
+        needed = sorted({r for a in orders for _, _, r in leibniz(a)})
+        local = local_values(field, region, columns, needed)
         found = {a: _weighted(a, windows, local) for a in orders}
-    return [add_up(asked.points, found[a]) for a in orders]
-
-
-@dataclass(frozen=True)
-class Contributions:
-    """Which regions contribute at n points: what to evaluate, and how to sum it.
-
-    Parameters
-    ----------
-    points : list of integer arrays
-        The points that ask each corner (the lower or upper cell on each axis), one corner after
-        the other; all of them the first.
-    region, columns : arrays, shape (m,)
-        All questions: region and coordinates on each axis.
-    windows : lists of arrays, shape (m,)
-        The windows of all questions and their derivatives, for each axis.
-    """
-
-    points: list[Array]
-    region: Array
-    columns: list[Array]
-    windows: list[list[Array]]
+    return [add_up(points, found[a]) for a in orders]
 
 
 def add_up(points: list[Array], answers: Array) -> Array:
@@ -104,8 +82,23 @@ def corners(is_blended: list[Array]) -> tuple[list[Array], Integers]:
     return points, np.concatenate(asked)
 
 
-def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
-    """Every point has its lower cells; where another cell contributes too, that one as well."""
+def contributions(
+    field: "Blended", x: Array, top: list[int]
+) -> tuple[list[Array], Array, list[Array], list[list[Array]]]:
+    """Which regions contribute at n points, windows differentiated up to an order on each axis.
+
+    Every point has its lower cells; where another cell contributes too, that one as well.
+
+    Returns
+    -------
+    points : list of integer arrays
+        The points that ask each corner (the lower or upper cell on each axis), one corner after
+        the other; all of them the first.
+    region, columns : arrays, shape (m,)
+        All questions: region and coordinates on each axis.
+    windows : lists of arrays, shape (m,)
+        The windows of all questions and their derivatives, for each axis.
+    """
     xp, part = namespace(x), field.partition
     columns = [xp.concat([x[:, k]]) for k in range(x.shape[1])]  # each in one piece of memory
     blends = [blend(part, k, c, order) for k, (c, order) in enumerate(zip(columns, top))]
@@ -120,7 +113,7 @@ def contributions(field: "Blended", x: Array, top: list[int]) -> Contributions:
         rising = (xp.take(r, who) for r in b.ramp)
         windows.append([xp.where(up, r, float(t == 0) - r) for t, r in enumerate(rising)])
     everyone = [xp.take(c, who) for c in columns]
-    return Contributions(points, xp.take(labels, cell), everyone, windows)
+    return points, xp.take(labels, cell), everyone, windows
 
 
 def _weighted(a: Order, windows: list[list[Array]], local: dict[Order, Array]) -> Array:
@@ -158,19 +151,17 @@ def local_values(
     # One row more than there are points: where the padding goes.
     shape = (n + 1, field.n_channels)
     found = {a: xp.empty(shape, dtype=field.dtype, device=device(region)) for a in orders}
-    sizes = np.asarray([g.model.n_modes for g in field.groups])[which]
+    models = [g.model for g in field.groups]
+    sizes = np.asarray([m.n_modes for m in models])[which]
     # Numbers that the rows of one point take, about.
-    width = np.asarray([256 if g.model.axes else 1 + 4 * g.model.n_modes for g in field.groups])[
-        which
-    ]
-    tiles = Tiles.make(counts, width, sizes, which, field.like)
+    width = np.asarray([256 if m.axes else 1 + 4 * m.n_modes for m in models])[which]
 
-    def work(batch: slice) -> None:
-        r = tiles.key[batch]
-        group, p = field.groups[which[r[0]]], int(tiles.count[batch].max())
+    def work(batch: tuple[Integers, Integers, Integers]) -> None:
+        r, start, length = batch
+        group, p = field.groups[which[r[0]]], int(length.max())
         slots = xp.arange(p, device=device(region))
-        at = move(tiles.start[batch][:, None], region) + slots
-        padded = slots >= move(tiles.count[batch][:, None], region)
+        at = move(start[:, None], region) + slots
+        padded = slots >= move(length[:, None], region)
         to = xp.reshape(xp.where(padded, xp.full_like(at, n), at), (-1,))
         at = xp.reshape(xp.minimum(at, xp.full_like(at, n - 1)), (-1,))
         u = xp.stack([xp.reshape(xp.take(c, at), (len(r), p)) for c in t], axis=-1)
@@ -184,7 +175,7 @@ def local_values(
 
     # One thread where a file must be read or where the library has threads of its own.
     shared = all(g.coefficients.is_shared for g in field.groups)
-    spread(work, tiles.batches, None if shared else 1)
+    spread(work, batches(counts, width, sizes, which, field.like), None if shared else 1)
     out = {}
     for a in orders:
         values = found[a][:n, :]
@@ -268,51 +259,34 @@ def offset(field: "Blended", x: Array, region: Array, k: int) -> Array:
     return t / xp.take(move(np.ascontiguousarray(field.radii[:, k]), x), region)
 
 
-@dataclass(frozen=True)
-class Tiles:
-    """Runs of points in sorted order, each of one key, in batches that fit.
+def batches(
+    counts: Integers, width: Integers, fixed: Integers, block: Integers, like: Array
+) -> list[tuple[Integers, Integers, Integers]]:
+    """Points in sorted order, so many of each key, in tiles of one key, and these in batches.
 
-    Parameters
-    ----------
-    key, start, count : integer arrays, shape (T,)
-        Of each tile; a key with many points has several.
-    batches : list of slice
-        Tiles to work on together.
+    A key with many points has several tiles. A batch has those of one block, and room for all of
+    them to be as long as its longest; a point takes `width` numbers and a tile `fixed` ones
+    besides, both said by key. Of each batch: keys, first points and lengths of its tiles.
     """
-
-    key: Integers
-    start: Integers
-    count: Integers
-    batches: list[slice]
-
-    @classmethod
-    def make(
-        cls, counts: Integers, width: Integers, fixed: Integers, block: Integers, like: Array
-    ) -> "Tiles":
-        """Tiles for keys with so many points each.
-
-        A batch has tiles of one block, and room for all of them to be as long as its longest; a
-        point takes `width` numbers and a tile `fixed` ones besides, both said by key.
-        """
-        limit = min(capacity(like), CACHE_NUMBERS) if is_on_host(like) else capacity(like)
-        busy = np.flatnonzero(counts)
-        most = np.maximum(1, limit // width[busy])
-        pieces = -(-counts[busy] // most)
-        key, most = np.repeat(busy, pieces), np.repeat(most, pieces)
-        done = (np.arange(len(key)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * most
-        start = (np.cumsum(counts) - counts)[key] + done
-        count = np.minimum(most, counts[key] - done)
-        # In order of block, then of length: little padding is needed.
-        order = np.lexsort((count, block[key]))
-        key, start, count = key[order], start[order], count[order]
-        cost = (count * width[key] + fixed[key]).tolist()
-        ends = {*(np.flatnonzero(np.diff(block[key])) + 1).tolist(), len(key)}
-        batches, first = [], 0
-        for last in range(1, len(key) + 1):
-            if last in ends or (last + 1 - first) * cost[last] > limit:
-                batches.append(slice(first, last))
-                first = last
-        return cls(key, start, count, batches)
+    limit = min(capacity(like), CACHE_NUMBERS) if is_on_host(like) else capacity(like)
+    busy = np.flatnonzero(counts)
+    most = np.maximum(1, limit // width[busy])
+    pieces = -(-counts[busy] // most)
+    key, most = np.repeat(busy, pieces), np.repeat(most, pieces)
+    done = (np.arange(len(key)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * most
+    start = (np.cumsum(counts) - counts)[key] + done
+    length = np.minimum(most, counts[key] - done)
+    # In order of block, then of length: little padding is needed.
+    order = np.lexsort((length, block[key]))
+    key, start, length = key[order], start[order], length[order]
+    cost = (length * width[key] + fixed[key]).tolist()
+    ends = {*(np.flatnonzero(np.diff(block[key])) + 1).tolist(), len(key)}
+    found, first = [], 0
+    for last in range(1, len(key) + 1):
+        if last in ends or (last + 1 - first) * cost[last] > limit:
+            found.append((key[first:last], start[first:last], length[first:last]))
+            first = last
+    return found
 
 
 def leibniz(a: Order) -> list[tuple[int, Order, Order]]:

@@ -218,15 +218,15 @@ class LayerErrors(ErrorParts):
 
         d, shape = x.shape[1], self.blended.partition.shape
         wanted = terms or ((1.0, (0,) * d),)
-        asked = contributions(self.blended, x, [max(o[k] for _, o in wanted) for k in range(d)])
-        every, windows = np.arange(len(x)), asked.windows
-        point = np.concatenate(asked.points)
-        t = [offset(self.blended, c, asked.region, k) for k, c in enumerate(asked.columns)]
+        top, every = [max(o[k] for _, o in wanted) for k in range(d)], np.arange(len(x))
+        points, asked, columns, windows = contributions(self.blended, x, top)
+        point = np.concatenate(points)
+        t = [offset(self.blended, c, asked, k) for k, c in enumerate(columns)]
         u, total = np.stack(t, axis=1), math.prod(shape)
         widest = max(g.model.n_modes for g in self.blended.groups)
         parts: list[tuple[Integers, Floats, Integers]] = []  # places, parts (n, k), numbers
-        for region in np.unique(asked.region).tolist():
-            at = np.flatnonzero(asked.region == region)
+        for region in np.unique(asked).tolist():
+            at = np.flatnonzero(asked == region)
             rows: Floats = np.zeros(())
             for c, order in wanted:
                 for factor, times, rest in leibniz(order):
@@ -239,7 +239,7 @@ class LayerErrors(ErrorParts):
             parts.append((point[at], -rows @ told, np.append(here, weights)))
         if not terms:  # what the layer cannot follow: a number a sample, of unit size in between
             size, low = np.zeros(len(x)), np.floor(x).astype(np.int64)
-            own = self.deviations[asked.region] * math.prod(w[0] for w in windows)
+            own = self.deviations[asked] * math.prod(w[0] for w in windows)
             np.add.at(size, point, own)
             for corner in cartesian((0, 1), repeat=d):
                 near = np.prod(np.where(corner, x - low, low + 1 - x), axis=1)
