@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import product as cartesian
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch import nn
 from elmfield._array import backend
 from elmfield._array.autograd import gradient_error
 from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_torch_modes, to_numpy
+from elmfield.field.blend.points import corners
 from elmfield.field.model import Model
 from elmfield.field.tables.intervals import Intervals, intervals_of
 from elmfield.field.tables.polynomials import index_in_box
@@ -214,20 +214,14 @@ class FieldModule(PointModule):
 
         First all points with their lower cells, then blended ones with the others.
         """
-        two = [self.get_buffer(f"two_{k}")[j[k]] for k in range(len(j))]
-        found: list[list[Tensor]] = []
-        for corner in cartesian(*((0,) if r else (0, 1) for r in ready)):
-            upper = [t for t, side in zip(two, corner) if side]
-            at = torch.arange(len(j[0]), device=j[0].device)
-            at = at if not upper else at[torch.stack(upper).all(dim=0)]
-            key: Any = 0
-            pieces = []
-            for k, (side, count) in enumerate(zip(corner, counts)):
-                i = j[k][at] if upper else j[k]
-                key = key * count + (i if ready[k] else self.get_buffer(f"cells_{k}")[:, side][i])
-                pieces.append(self.get_buffer(f"piece_{k}")[:, side][i])
-            found.append([at, key, *pieces])
-        at, key, *pieces = (torch.cat(parts) for parts in zip(*found))
+        two = [self.get_buffer(f"two_{k}")[i] & (not r) for k, (i, r) in enumerate(zip(j, ready))]
+        points, sides = corners(two)
+        at, key = torch.cat(points), torch.zeros((), dtype=torch.int64)
+        pieces = []
+        for k, count in enumerate(counts):
+            i, side = j[k][at], torch.as_tensor(1 * sides[:, k], device=at.device)
+            key = key * count + (i if ready[k] else self.get_buffer(f"cells_{k}")[i, side])
+            pieces.append(self.get_buffer(f"piece_{k}")[i, side])
         return at, key, pieces
 
     def _rows(self, k: int, s: Tensor, piece: Tensor) -> Tensor:
