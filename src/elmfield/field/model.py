@@ -200,8 +200,11 @@ class Model:
         is_seen = output_positions.shows_gaps(self, missing)
         return output_positions.near_points(self, index) if is_seen else None
 
-    def finish(self, values: Array, constant: bool) -> Array:
-        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts."""
+    def finish(self, values: Array, constant: bool, *, is_rounded: bool = True) -> Array:
+        """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts.
+
+        Rounded to the field's own dtype, unless float64 is to stay.
+        """
         xp = backend.namespace(values)
         tail = (1,) * (values.ndim - 2)
         if values.dtype != xp.float64:  # offset and scale may be more precise than coefficients
@@ -218,7 +221,8 @@ class Model:
                 "share each class has."
             )
         # A table's polynomials may be more precise than the field.
-        return self.joined(backend.cast(values, self.offset), axis=1)
+        values = backend.cast(values, self.offset) if is_rounded else values
+        return self.joined(values, axis=1)
 
     def joined(self, values: Array, axis: int = 0) -> Array:
         """Real and imaginary parts, which follow each other along an axis, as complex numbers."""

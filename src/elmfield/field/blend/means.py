@@ -20,8 +20,8 @@ from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
 from elmfield.domain import Axis, Spacing
-from elmfield.field.coordinates.labels import date_errors, unpremultiply
-from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps, winners
+from elmfield.field.coordinates.labels import date_errors
+from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps
 from elmfield.field.coordinates.parse import own_samples
 
 if TYPE_CHECKING:
@@ -396,8 +396,5 @@ def _some(model: "Model", axes: list[Runs], gaps: bool) -> tuple[Array, Array | 
 
 def _finished(model: "Model", values: Array) -> Array:
     """Means in the caller's units, flattened to (n, C), in float64."""
-    xp = namespace(values)
-    flat = xp.reshape(values, (-1, values.shape[-1]))
-    flat = flat * xp.astype(model.scale, flat.dtype) + xp.astype(model.offset, flat.dtype)
-    flat = winners(model.labels.classes, unpremultiply(model.labels.alpha, flat))
-    return model.joined(flat, axis=1)
+    flat = namespace(values).reshape(values, (-1, values.shape[-1]))
+    return model.finish(flat, True, is_rounded=False)
