@@ -98,11 +98,6 @@ class Field(AtPoints):
         return thumbnail_html(self) + self.report()._repr_html_()
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis of the array the field came from, without channels."""
-        return self.model.shape
-
-    @property
     def dtype(self) -> DType:
         """Dtype of the values; complex where the samples were."""
         return self.model.dtype

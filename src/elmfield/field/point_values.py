@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product as cartesian
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 
@@ -32,11 +32,8 @@ Partials = Callable[[list[Order]], list[Array]]
 """Mixed derivatives (..., C) by steps, for each of some orders, at points or on a grid."""
 
 
-class Function(Protocol):
-    """A function of index coordinates, with channels, before offset and scale."""
-
-    def partials(self, x: Array, orders: list[Order]) -> list[Array]:
-        """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
+Function = Callable[[Array, list[Order]], list[Array]]
+"""Mixed derivatives (n, C) by steps, for each of some orders, at index coordinates x (n, d)."""
 
 
 QUANTITIES = ("value", "gradient", "gradient_magnitude", "hessian", "laplacian", "std")
@@ -133,12 +130,9 @@ def query(
 def at_index(model: Model, quantity: str, index: Array, function: Function | None = None) -> Array:
     """A quantity (n, C, ...) at index coordinates (n, d) in the domain; what is missing filled."""
     n, d = index.shape
-    function = model if function is None else function
+    function = model.partials if function is None else function
     step = max(1, capacity(model.offset) // (6 * d + 4 * int(model.offset.shape[0])))
-    parts = [
-        derived(model, quantity, partial(function.partials, index[i:j, :]))
-        for i, j in runs(n, step)
-    ]
+    parts = [derived(model, quantity, partial(function, index[i:j, :])) for i, j in runs(n, step)]
     return parts[0] if len(parts) == 1 else namespace(model.offset).concat(parts, axis=0)
 
 
@@ -174,6 +168,11 @@ class AtPoints:
     """What fields and tables answer at points."""
 
     model: Model
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Samples on each axis of the array the field came from, without channels."""
+        return self.model.shape
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> NoReturn:
         """Refuse to be an array: NumPy would make one of a single object."""

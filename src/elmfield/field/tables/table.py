@@ -211,12 +211,7 @@ class Table(AtPoints):
     errors: tuple[float, ...] = ()
 
     def _query(self, quantity: str, points: Array, outside: str, missing: Missing) -> Array:
-        return query(self.model, quantity, points, outside, missing, self.polynomials)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Samples on each axis of the array the field came from."""
-        return self.model.shape
+        return query(self.model, quantity, points, outside, missing, self.polynomials.partials)
 
     @property
     def error(self) -> float:
@@ -263,9 +258,8 @@ def tabulate(model: Model, tolerance: float, order: int) -> Table:
     tolerance = positive("tolerance", tolerance)
     if backend.requires_grad(model.blended.like):
         raise gradient_error("a table")
-    if backend.is_torch(model.offset) and backend.is_on_host(
-        model.offset
-    ):  # NumPy looks up faster there
+    offset = model.offset
+    if backend.is_torch(offset) and backend.is_on_host(offset):  # NumPy looks up faster there
         return replace(tabulate(model.moved("numpy"), tolerance, order), model=model)
     choice("order", order, range(ORDERS))
     expansion = expanded(model)
