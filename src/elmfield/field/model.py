@@ -50,7 +50,7 @@ class Model:
         Peak to peak of the samples, all channels together.
     residual : array, shape (N,), or None
         Sum of squares that the fit left over in each region's box, all channels.
-    gaps : array of bool, or None
+    gaps : array of bool, (..., 1) or (..., C), or None
         What `missing` is, unless the samples that the field keeps know it.
     settings : Settings or None
         What the field was made with.
@@ -136,7 +136,8 @@ class Model:
 
         On the host; (..., C) where channels differ.
         """
-        return output_positions.all_gaps(self)
+        gone = output_positions.all_gaps(self)
+        return gone[..., 0] if gone is not None and gone.shape[-1] == 1 else gone
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -274,7 +275,8 @@ class Model:
             raise ValueError(f"`new` must have shape {tuple(own.shape)}; got {values.shape}.")
         group = replace(group, coefficients=Full(values / scale))
         blended = replace(self.blended, groups=(group,))
-        return replace(self, blended=blended, residual=None, gaps=self.missing, evidence=None)
+        gaps = output_positions.all_gaps(self)
+        return replace(self, blended=blended, residual=None, gaps=gaps, evidence=None)
 
     def crop(self, low: Sequence[Coordinate], high: Sequence[Coordinate]) -> "Model":
         """The same on a smaller box, see :meth:`Field.crop`."""
@@ -297,7 +299,7 @@ class Model:
             data_range=self.data_range if data_range is None else data_range,
             residual=None,
             observed=None,
-            gaps=output_positions.of_channels(self.gaps, own, len(self.shape)),
+            gaps=output_positions.of_channels(self.gaps, own),
             evidence=None if self.evidence is None else self.evidence.channels(own),
             labels=replace(self.labels, alpha=None),
         )

@@ -17,10 +17,10 @@ from elmfield._array.typing import Array, Floats, Progress
 from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.coefficients.from_samples import FromSamples
-from elmfield.field.coefficients.sample_boxes import SampleBoxes
+from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
 from elmfield.field.coefficients.stored import Coefficients, draws_of
 from elmfield.field.coordinates.labels import Labels
-from elmfield.field.coordinates.output_positions import WAYS, gaps_of
+from elmfield.field.coordinates.output_positions import WAYS
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.fit.gaps.fill import fill_missing
@@ -226,7 +226,7 @@ class Encoder:
             input_dtype=samples.dtype,
             data_range=samples.data_range,
             residual=residual if np.isfinite(residual).all() else None,
-            gaps=None if present is None else gaps_of(present, samples.is_complex),
+            gaps=None if present is None else missing_in(present[..., : samples.n_channels]),
             settings=with_levels(settings, levels) if levels else settings,
             evidence=evidence,
             labels=Labels(missing=missing, samples=settings.samples),

@@ -268,12 +268,14 @@ class SampleBoxes:
 
 
 def missing_in(present: Array | None) -> Array | None:
-    """What is missing, on the host: of one channel where all miss the same."""
-    if present is None:
-        return None
-    missing = ~np.asarray(to_numpy(present))
-    alike = bool((missing == missing[..., :1]).all())
-    return missing[..., :1] if alike else missing
+    """What is missing, on the host: (..., 1), or (..., C) where channels differ."""
+    return None if present is None else in_one_channel(~np.asarray(to_numpy(present)))
+
+
+def in_one_channel(gone: Array) -> Array:
+    """What is missing, (..., C): of one channel where all miss the same."""
+    first = gone[..., :1]
+    return first.copy() if (gone == first).all() else gone
 
 
 def runs_of(x: Sequence[Integers | slice]) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:

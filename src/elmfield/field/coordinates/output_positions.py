@@ -17,6 +17,7 @@ from elmfield._array.checks import choice
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.domain import Axis, Domain
 from elmfield.domain.axis import cell_edges, coordinate_error
+from elmfield.field.coefficients.sample_boxes import in_one_channel
 
 if TYPE_CHECKING:
     from elmfield.field.model import Model
@@ -128,47 +129,35 @@ def _has_gaps(model: "Model") -> bool:
     return boxes.gaps(tuple(slice(a, a + 1) for a in low)) is not None
 
 
-def gaps_of(present: Array, is_complex: bool) -> Array:
-    """Which samples are missing, on the host: of all channels, or (..., C) where they differ."""
-    return _squeezed(~np.asarray(to_numpy(present)), is_complex)
-
-
-def _squeezed(gone: Array, is_complex: bool) -> Array:
-    """What is missing of parts, (..., C), as a field has it."""
-    if is_complex and gone.shape[-1] > 1:
-        gone = gone[..., : gone.shape[-1] // 2]
-    same = bool((gone == gone[..., :1]).all())
-    return gone[..., 0].copy() if same else gone
-
-
-def of_channels(gaps: Array | None, own: slice, d: int) -> Array | None:
+def of_channels(gaps: Array | None, own: slice) -> Array | None:
     """What is missing in some of the channels."""
-    if gaps is None or gaps.ndim == d:
+    if gaps is None or gaps.shape[-1] == 1:
         return gaps
-    some = gaps[..., own]
-    return None if not some.any() else _squeezed(some, False)
+    some = in_one_channel(gaps[..., own])
+    return some if some.any() else None
 
 
 def all_gaps(model: "Model") -> Array | None:
-    """Which samples were missing: those that were noted, or that the kept samples know of."""
+    """Which samples were missing: those that were noted, or that the kept samples know of.
+
+    (..., 1), or (..., C) where channels differ; None if none was.
+    """
     if model.gaps is not None or not _has_gaps(model):
         return model.gaps
     slab = tuple(slice(a, b) for a, b in zip(*model.blended.needed))
     found = _of_slab(model, slab)
     whole = np.zeros((*model.shape, found.shape[-1]), bool)
     whole[slab] = found
-    return _squeezed(whole, False) if whole.any() else None
+    return in_one_channel(whole) if whole.any() else None
 
 
 def _of_slab(model: "Model", slab: tuple[slice, ...]) -> Array:
     """What is missing in a slab of samples, (..., 1) or (..., C)."""
     if model.gaps is not None:
-        gone = model.gaps[slab]
-        return gone[..., None] if model.gaps.ndim == len(slab) else gone
+        return model.gaps[slab]
     boxes = model.blended.source_samples
     assert boxes is not None
-    gone = np.asarray(boxes.gaps(slab), bool)
-    return gone[..., : gone.shape[-1] // 2] if model.is_complex and gone.shape[-1] > 1 else gone
+    return np.asarray(boxes.gaps(slab), bool)[..., : model.n_channels]  # real parts say it
 
 
 def gone_at(model: "Model", index: Sequence[Integers], on_grid: bool = True) -> Array:

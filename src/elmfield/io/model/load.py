@@ -214,13 +214,13 @@ class Reader:
         return Evidence(**{**vars(found), "left": left})
 
     def _gaps(self, shape: tuple[int, ...], C: int) -> Array | None:
-        """Return which samples were missing: for all channels, or each; None if none was."""
+        """Return which samples were missing, (..., 1) or (..., C); None if none was."""
         per = self.meta.gaps
         if per is None:
             return None
         self.arrays.require(per in ("sample", "channel"), f"samples missing per {per!r}")
-        if per == "channel":
-            shape = (*shape, C // 2 if self.meta.complex else C)
+        n = C // 2 if self.meta.complex else C
+        shape = (*shape, n if per == "channel" else 1)
         return self.arrays.bits("gaps", math.prod(shape)).reshape(shape)
 
     def _read_sample_groups(

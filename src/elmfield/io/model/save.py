@@ -292,7 +292,7 @@ def describe(field: Field, dtype: str) -> Description:
     residual = _residual(field, arrays)
     per = None  # whether what is missing is the same in all channels, or told for each
     if (gaps := field.model.gaps) is not None:
-        per = "sample" if gaps.ndim == len(field.shape) else "channel"
+        per = "sample" if gaps.shape[-1] == 1 else "channel"
         arrays["gaps"] = np.packbits(np.asarray(gaps, bool).reshape(-1))
     known = replace(field.model.evidence or Evidence(), coding=field.model.coding_error)
     if known.left is not None:
