@@ -197,9 +197,15 @@ class Model:
         return found if backend.is_numpy(x) else [backend.move(v, x) for v in found]
 
     def hidden(self, index: Array, missing: str | None) -> Array | None:
-        """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen."""
-        is_seen = output_positions.shows_gaps(self, missing)
-        return output_positions.near_points(self, index) if is_seen else None
+        """Which points, index coordinates (n, d), lie nearest to a gap that is to be seen.
+
+        (n, 1) or (n, C); None where none is to be seen.
+        """
+        if not output_positions.shows_gaps(self, missing):
+            return None
+        at = np.asarray(backend.to_numpy(index))
+        near = [output_positions.nearest(a, at[:, k]) for k, a in enumerate(self.domain.axes)]
+        return backend.move(output_positions.gone_at(self, near, on_grid=False), index)
 
     def finish(self, values: Array, constant: bool, *, is_rounded: bool = True) -> Array:
         """Undo scale and offset; values (n, C, ...); pair up real and imaginary parts.

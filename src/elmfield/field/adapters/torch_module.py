@@ -21,7 +21,7 @@ from elmfield._array.backend import is_abstract, is_numpy, is_torch, outside_tor
 from elmfield.field.blend.points import corners
 from elmfield.field.model import Model
 from elmfield.field.tables.intervals import Intervals, intervals_of
-from elmfield.field.tables.polynomials import index_in_box
+from elmfield.field.tables.polynomials import index_in_box, shaped
 from elmfield.field.tables.table import Table
 
 Tensor = torch.Tensor
@@ -55,7 +55,7 @@ class PointModule(nn.Module):
         ends = zip(model.domain.low, model.domain.high)
         self.borders = list(zip(model.domain.axes, ends))
         self.d, self.single = len(model.shape), model.channel_axis is None
-        self.is_complex = model.is_complex
+        self.pair = torch.complex if model.is_complex else None
         for name in ("offset", "scale"):
             value = torch.as_tensor(np.array(to_numpy(getattr(model, name))))
             self.register_buffer(name, value)
@@ -79,15 +79,7 @@ class PointModule(nn.Module):
         """Values at points (..., d): (...,) or (..., C)."""
         values = self.values(self.places(points))
         values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
-        return self._shaped(values.to(self.offset.dtype), points)
-
-    def _shaped(self, values: Tensor, points: Tensor) -> Tensor:
-        if self.is_complex:
-            half = values.shape[-1] // 2
-            values = torch.complex(values[:, :half], values[:, half:])
-        if self.single:
-            return values[:, 0].reshape(points.shape[:-1])
-        return values.reshape(*points.shape[:-1], values.shape[-1])
+        return shaped(values.to(self.offset.dtype), points, self.pair, self.single)
 
 
 class TableModule(PointModule):
@@ -114,7 +106,8 @@ class TableModule(PointModule):
         """First derivatives by the index coordinates, (..., d) or (..., C, d)."""
         orders = [tuple(int(l == k) for l in range(self.d)) for k in range(self.d)]
         found = self.polynomials.by_library(self.coefficients, self.places(points), orders)
-        every = [self._shaped((v * self.scale).to(self.offset.dtype), points) for v in found]
+        units = [(v * self.scale).to(self.offset.dtype) for v in found]
+        every = [shaped(v, points, self.pair, self.single) for v in units]
         return torch.stack(every, dim=-1)
 
 

@@ -57,9 +57,8 @@ class AxisPlan:
     def make(cls, blended: "Blended", k: int, x: Floats, order: int = 0) -> "AxisPlan":
         """The plan for index coordinates `x` on axis k of regular cells, up to derivatives."""
         partition, order = blended.partition, order + blended.holds_means
-        along: list[int | slice] = [0] * len(partition.shape)
-        along[k] = slice(None)
-        line = partition.labels[tuple(along)]  # one region per cell of this axis
+        along = tuple(slice(None) if j == k else 0 for j in range(len(partition.shape)))
+        line = partition.labels[along]  # one region per cell of this axis
         b = blend(partition, k, x, order)
         two = np.flatnonzero(b.ramp[0] > 0)
         cells, seat = np.unique(np.concatenate([b.lower, b.upper[two]]), return_inverse=True)

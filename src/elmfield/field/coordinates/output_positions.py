@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from elmfield._array.backend import move, namespace, to_numpy
+from elmfield._array.backend import move, namespace
 from elmfield._array.checks import choice
 from elmfield._array.typing import Array, DType, Floats, Integers
 from elmfield.domain import Axis, Domain
@@ -177,13 +177,6 @@ def nearest(axis: Axis, x: Floats) -> Integers:
     """The number of the sample nearest to index coordinates."""
     i = np.floor(np.asarray(x) + 0.5).astype(np.int64)
     return i % axis.size if axis.period is not None else np.clip(i, 0, axis.size - 1)
-
-
-def near_points(model: "Model", index: Array) -> Array:
-    """Whether points, index coordinates (n, d), lie nearest to a gap: (n, 1) or (n, C)."""
-    at = np.asarray(to_numpy(index))
-    near = [nearest(axis, at[:, k]) for k, axis in enumerate(model.domain.axes)]
-    return move(gone_at(model, near, on_grid=False), index)
 
 
 def with_gaps(

@@ -70,11 +70,6 @@ class Polynomials:
     coefficients: Array = field(repr=False)
     per_step: tuple[Floats | None, ...] = field(default=(), repr=False)
 
-    @property
-    def n_channels(self) -> int:
-        """Number of channels C."""
-        return int(self.coefficients.shape[0 if is_numpy(self.coefficients) else -1])
-
     def partials(self, x: Array, orders: list[Order]) -> list[Array]:
         """Mixed derivatives (n, C) at index coordinates x (n, d), by steps."""
         if not is_numpy(x):
@@ -136,7 +131,7 @@ class Polynomials:
         return out
 
     def _many(self, x: Floats, orders: list[Order]) -> list[Floats]:
-        n, C, dtype = len(x), self.n_channels, self.coefficients.dtype
+        n, C, dtype = len(x), len(self.coefficients), self.coefficients.dtype
         order = self.by_cell(x)
         out = [np.empty((n, C), dtype) for _ in orders]
 
@@ -288,6 +283,21 @@ def index_in_box(
     return xp.clip(x, low, high)
 
 
+def shaped(
+    values: Array, points: Array, pair: Callable[[Array, Array], Array] | None, is_single: bool
+) -> Array:
+    """Values (n, C) at points (..., d) as (..., C), or (...,) of a single channel; by torch or JAX.
+
+    Of complex numbers the parts follow each other, and `pair` puts them together.
+    """
+    if pair is not None:
+        half = values.shape[-1] // 2
+        values = pair(values[:, :half], values[:, half:])
+    if is_single:
+        return values[:, 0].reshape(points.shape[:-1])
+    return values.reshape(*points.shape[:-1], values.shape[-1])
+
+
 def jax_function(table: "Table") -> Callable[[Array], Array]:
     """The function of points (..., d) that looks values up; see :meth:`Table.jax`."""
     jax = need("jax", "jax", "a table as a function of JAX")
@@ -312,12 +322,7 @@ def jax_function(table: "Table") -> Callable[[Array], Array]:
             cell = cell * J + j
         taken = rows[cell]
         (values,) = horner(lambda i: taken[:, i], s, [(0,) * len(s)], own.degree)
-        values = values * scale + offset
-        if model.is_complex:
-            half = values.shape[-1] // 2
-            values = values[:, :half] + 1j * values[:, half:]
-        if model.channel_axis is None:
-            return values[:, 0].reshape(points.shape[:-1])
-        return values.reshape(*points.shape[:-1], -1)
+        pair = jax.lax.complex if model.is_complex else None
+        return shaped(values * scale + offset, points, pair, model.channel_axis is None)
 
     return function
