@@ -215,9 +215,7 @@ class Blended:
         """What the function has in place of samples with the numbers `x`: values, or means."""
         if not self.holds_means:
             return self.on_grid(x)
-        part = self.partition
-        every = enumerate(zip(x, part.overlap))
-        return self.sums([cell_runs(c, o, part.spacing(k)) for k, (c, o) in every])
+        return self.sums([cell_runs(self.partition, k, c) for k, c in enumerate(x)])
 
     def partials_on_grid(self, x: list[Floats], orders: list[tuple[int, ...]]) -> list[Array]:
         """Mixed derivatives, (p_1, ..., p_d, C) each, on the grid of index coordinates `x`.

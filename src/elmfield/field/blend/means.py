@@ -19,10 +19,11 @@ from elmfield._array.checks import array
 from elmfield._array.running import capacity, with_less_memory
 from elmfield._array.running import runs as runs_of
 from elmfield._array.typing import Array, Coordinate, Floats, Integers
-from elmfield.domain import Axis, Spacing
+from elmfield.domain import Axis
 from elmfield.field.coordinates.labels import date_errors
 from elmfield.field.coordinates.output_positions import gone_at, nearest, shows_gaps
 from elmfield.field.coordinates.parse import own_samples
+from elmfield.partition import Partition
 
 if TYPE_CHECKING:
     from elmfield.field.blend.blended import Blended
@@ -177,9 +178,10 @@ def _gauss_between(axis: Axis, cuts: Floats, fine: bool) -> tuple[Floats, Floats
     return x, w, piece
 
 
-def cell_runs(x: Floats, overlap: float, spacing: Spacing | None = None) -> Runs:
-    """Means over cells one sample wide, around samples; windows end at `overlap` from borders."""
-    end, middle = overlap % 1, [] if spacing is None else [0.5]
+def cell_runs(partition: Partition, k: int, x: Floats) -> Runs:
+    """Means over cells one sample wide along axis k, around samples, between ends of windows."""
+    spacing, end = partition.spacing(k), partition.overlap[k] % 1
+    middle = [] if spacing is None else [0.5]
     cuts = np.unique(np.round([0.0, end, 1 - end, 1.0, *middle], 12)) - 0.5
     u, v = _gauss(12)
     half = np.diff(cuts)[:, None] / 2
@@ -225,8 +227,8 @@ def _with_cell_means(
 
     What both differ by is added to all of the cell: sums over boxes are those of the samples.
     """
-    n, part = axis.size, blended.partition
-    cells = cell_runs(np.arange(n, dtype=np.float64), part.overlap[k], part.spacing(k))
+    n = axis.size
+    cells = cell_runs(blended.partition, k, np.arange(n, dtype=np.float64))
     counted = cells.weights * weight(axis.from_index(cells.places))
     plain, counted, places = (v.reshape(n, -1) for v in (cells.weights, counted, cells.places))
     off = plain - counted / counted.sum(axis=1, keepdims=True)
