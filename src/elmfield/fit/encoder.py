@@ -18,7 +18,7 @@ from elmfield.domain import Domain, Periodic, make_domain
 from elmfield.field import Blended, Field, Group, meet
 from elmfield.field.coefficients.from_samples import FromSamples
 from elmfield.field.coefficients.sample_boxes import SampleBoxes, missing_in
-from elmfield.field.coefficients.stored import Coefficients, Draws
+from elmfield.field.coefficients.stored import Coefficients, draws_of
 from elmfield.field.coordinates.labels import Labels
 from elmfield.field.coordinates.output_positions import WAYS
 from elmfield.field.model import Model
@@ -291,8 +291,7 @@ class Encoder:
                 radii[c.regions] = c.model.radius
         groups = []
         for c, values in zip(made, found):
-            is_own = isinstance(c.model, DenseWeights) and c.model.is_own
-            nodes = Draws(c.model, c.regions) if is_own else None
+            nodes = draws_of(c.model, c.regions)
             groups.append(Group(model=c.model, regions=c.regions, coefficients=values, nodes=nodes))
         centres = starts + (sizes - 1) / 2
         return Blended(partition=self.partition, groups=tuple(groups), centres=centres, radii=radii)

@@ -79,7 +79,8 @@ class PointModule(nn.Module):
         """Values at points (..., d): (...,) or (..., C)."""
         values = self.values(self.places(points))
         values = values * self.scale.to(values.dtype) + self.offset.to(values.dtype)
-        return shaped(values.to(self.offset.dtype), points, self.pair, self.single)
+        found: Tensor = shaped(values.to(self.offset.dtype), points, self.pair, self.single)
+        return found
 
 
 class TableModule(PointModule):

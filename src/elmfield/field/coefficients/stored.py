@@ -342,3 +342,8 @@ class Draws:
     def moved(self, like: Array) -> "Draws":
         """Itself: layers are drawn where they are used."""
         return self
+
+
+def draws_of(model: object, regions: Integers) -> Draws | None:
+    """The layers of regions that each have their own; else None."""
+    return Draws(model, regions) if isinstance(model, DenseWeights) and model.is_own else None
