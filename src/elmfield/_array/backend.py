@@ -19,9 +19,20 @@ from elmfield._array.typing import Array, DType, Namespace
 
 device = compat.device
 is_dask = compat.is_dask_array
-is_numpy = compat.is_numpy_array
-is_torch = compat.is_torch_array
-"""Whether something is a tensor; torch is not imported to find out."""
+
+
+# Not those of array-api-compat: theirs are cached, and `torch.compile` warns of that.
+
+
+def is_numpy(x: object) -> bool:
+    """Whether `x` is one of NumPy's arrays or numbers."""
+    return isinstance(x, (np.ndarray, np.generic))
+
+
+def is_torch(x: object) -> bool:
+    """Whether `x` is a tensor; torch is not imported to find out."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
 
 
 _NAMESPACES: dict[type, Namespace] = {}
