@@ -13,6 +13,7 @@ from elmfield._array.running import spread
 from elmfield._array.typing import Array, Floats, Integers, Progress
 from elmfield.domain import Domain
 from elmfield.field import Blended, Group
+from elmfield.field.blend.points import corners
 from elmfield.field.coefficients.stored import Draws, Full, Nodes, Ragged, run_places
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import periods, shortest, tree_of, wrapped
@@ -379,7 +380,12 @@ def dense_model(
     starts, sizes = part.boxes
     # Windows reach half a unit beyond the samples that stand at the ends of a box.
     centres, radii = starts + (sizes - 1) / 2, sizes / 2 + np.minimum(part.overlap, 0.5)
-    region, sample = _members(part, x)
+    blends = [blend(part, k, c) for k, c in enumerate(x.T)]
+    touched, uppers = corners([b.ramp[0] > 0 for b in blends])
+    sample = np.concatenate(touched)
+    every = zip(blends, uppers.T)
+    cells = tuple(np.where(up, b.upper[sample], b.lower[sample]) for b, up in every)
+    region, sample = np.unique(np.stack([part.labels[cells], sample], axis=1), axis=0).T
     counts = np.bincount(region, minlength=N)
     wanted = np.broadcast_to(model.widths if model.widths is not None else m, (N,))
     few = np.flatnonzero(counts < (1 if model.ridge else wanted))
@@ -407,16 +413,3 @@ def dense_model(
     )
     zeros = xp.zeros_like(y[0, :])
     return Model(domain=domain, blended=blended, offset=zeros, scale=zeros + 1, settings=settings)
-
-
-def _members(part: Partition, x: Floats) -> tuple[Integers, Integers]:
-    """Pairs of a region and a sample that its window touches, region by region."""
-    axes, at = [blend(part, k, x[:, k]) for k in range(x.shape[1])], np.arange(len(x))
-    pairs = []
-    for corner in cartesian((0, 1), repeat=len(axes)):
-        touched = np.all([b.ramp[0] >= 0 if up == 0 else b.ramp[0] > 0
-                          for b, up in zip(axes, corner)], axis=0)  # fmt: skip
-        cells = tuple(b.upper if up else b.lower for b, up in zip(axes, corner))
-        pairs.append(np.stack([part.labels[cells], at], axis=1)[touched])
-    region, sample = np.unique(np.concatenate(pairs), axis=0).T
-    return region, sample
