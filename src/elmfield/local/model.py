@@ -5,7 +5,7 @@ Whatever has the members of :class:`LocalModel` can be blended into a field; wha
 for the class.
 """
 
-from typing import Protocol
+from typing import Protocol, Self
 
 from elmfield._array.typing import Array, Floats, Integers
 from elmfield.local.layers import Pieces
@@ -15,7 +15,8 @@ class LocalModel(Protocol):
     """A function of local coordinates, linear in its coefficients.
 
     ``f(t) = Σ rows_1(t)[q_1] ... rows_p(t)[q_p] expand(c)[q_1, ..., q_p]``: p is 1, or the number
-    of axes where functions are products.
+    of axes where functions are products. A model that inherits from this one takes coefficients
+    for factors and weights as they are, and holds no arrays that have to be moved.
     """
 
     @property
@@ -42,12 +43,15 @@ class LocalModel(Protocol):
 
     def expand(self, c: Array) -> Array:
         """Coefficients (G, r, C) as factors of the rows: shape (G, q_1, ..., q_p, C)."""
+        return c
 
     def weights(self, c: Array) -> Array:
         """Output weights α of the hidden neurons, (G, m, C)."""
+        return c
 
-    def moved(self, like: Array) -> "LocalModel":
+    def moved(self, like: Array) -> Self:
         """The same for coefficients in the library and on the device of `like`."""
+        return self
 
 
 class AxisFunctions(Protocol):

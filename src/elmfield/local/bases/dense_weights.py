@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from elmfield._array.typing import Array, Floats, Integers
 from elmfield.errors import RankWarning
 from elmfield.local.energies import positions
 from elmfield.local.layers import Dense
+from elmfield.local.model import LocalModel
 
 SOLVERS = ("qr", "lstsq", "normal")
 """Ways to solve ``H α = y``: QR, singular values, and ``HᵀH α = Hᵀy`` as the paper prints it."""
@@ -28,7 +29,7 @@ LEAST_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OnDense:
+class OnDense(LocalModel):
     """What all local models on a dense layer share.
 
     Parameters
@@ -100,10 +101,6 @@ class OnDense:
             stacklevel=3,
         )
 
-    def moved(self, like: Array) -> Self:
-        """Itself, unless it holds arrays that have to be moved."""
-        return self
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DenseWeights(OnDense):
@@ -147,12 +144,6 @@ class DenseWeights(OnDense):
         if not self.is_own or self.regions is None:
             return [self.network(t, order)]
         return [self.network.each(t, order, self.regions)]
-
-    def expand(self, c: Array) -> Array:
-        """The coefficients themselves."""
-        return c
-
-    weights = expand
 
     def project(self, Y: Array) -> Array:
         """α, (G, m, C), of the samples Y, (G, S, C): all at once where regions are alike."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from elmfield._array.backend import namespace
 from elmfield._array.typing import Array, Floats
+from elmfield.local.model import LocalModel
 
 LEAST_SQUARED_DISTANCE = 1e-26
 """Squared distances below are taken for this one: powers of 0 have no derivatives, and a place is
@@ -21,7 +22,7 @@ known to rounding, which the cusps of orders below 1 would show."""
 
 
 @dataclass(frozen=True, eq=False)
-class Polyharmonic:
+class Polyharmonic(LocalModel):
     """``f(t) = Σ_p c_p t^p + Σ_j w_j ψ(|t - t_j|)`` with ``ψ(r) = ± r^β``, or ``± r^β log r``.
 
     The second where β is even; signs are such that ψ is positive among weights that no polynomial
@@ -64,16 +65,6 @@ class Polyharmonic:
     def around(self, nodes: Array) -> "Polyharmonic":
         """The model of regions with these places."""
         return replace(self, nodes=nodes)
-
-    def expand(self, c: Array) -> Array:
-        """The coefficients themselves."""
-        return c
-
-    weights = expand
-
-    def moved(self, like: Array) -> "Polyharmonic":
-        """Itself: it holds no arrays that have to be moved."""
-        return self
 
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """Polynomials, then kernels, (G, p, n_modes), at local coordinates t, (G, p, d)."""
