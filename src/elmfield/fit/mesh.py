@@ -129,7 +129,8 @@ class Mesh:
         i[good], off[good] = self._newton(at, self._samples[near])
         # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
         lost = np.flatnonzero(off[good] > FOUND_CELLS)
-        wide, others = self._around(self.tree.data[near[lost]])
+        count = np.arange(1, min(OTHER_STARTS + 1, self.tree.n) + 1)
+        wide, others = self.tree.query(self.tree.data[near[lost]], k=count)
         close = away[lost] <= 2 * wide[:, -1]
         lost, others = lost[close], others[close]
         for k in range(1, wide.shape[1]):
@@ -140,12 +141,6 @@ class Mesh:
                 still = off[good[lost]] > FOUND_CELLS
                 lost, others = lost[still], others[still]
         return i, off <= FOUND_CELLS
-
-    def _around(self, at: Floats, eps: float = 0.0) -> tuple[Floats, Integers]:
-        """Distances (n, k) and numbers of the samples nearest to vectors."""
-        most = min(OTHER_STARTS + 1, self.tree.n)
-        away, near = self.tree.query(at, k=np.arange(1, most + 1), eps=eps)
-        return away, near
 
     def _as_vectors(self, given: Floats) -> Floats:
         """Unit vectors (..., 3) of places on the sphere; y and x of a map themselves."""

@@ -94,11 +94,15 @@ class Family:
         return len(self.orders)
 
     def price(self, frequencies: Sequence[Floats]) -> Floats:
-        """E of every member, (K, L_1, ..., L_d), on the lattice of one array of ω per axis."""
-        omega = np.stack(np.meshgrid(*frequencies, indexing="ij"), axis=-1)
+        """E of every member, (K, L_1, ..., L_d), on the lattice of one array of ω per axis.
+
+        Axes of one frequency, 0, are none of the d, unless all are.
+        """
+        wide = [omega for omega in frequencies if len(omega) > 1] or frequencies[:1]
+        omega = np.stack(np.meshgrid(*wide, indexing="ij"), axis=-1)
         squares = np.einsum("...i,kij,...j->k...", omega, self.metrics, omega)
-        s = self.orders.reshape(-1, *(1,) * len(frequencies))
-        return np.asarray((EPSILON + squares) ** s)
+        s = self.orders.reshape(-1, *(1,) * len(wide))
+        return np.asarray((EPSILON + squares) ** s).reshape(-1, *map(len, frequencies))
 
 
 def family(d: int, order: float) -> Family:

@@ -6,7 +6,7 @@ the data's dtype.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import numpy as np
@@ -105,13 +105,12 @@ class Beliefs:
         expects them. Where members can change places (turned axes), columns that do so have equal
         variances, and are kept or dropped together.
         """
-        box = wide_box(self.box)
-        waves, near = waves_of(box), np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-        axes = [near if n > 2 else np.zeros(1) for n in box]
-        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(box))
+        near = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+        axes = [near if n > 2 else np.zeros(1) for n in self.box]
+        points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(self.box))
         D = self.differences_at(points)
-        left = energies.transfer(waves) if self.means else 1.0
-        kernel = kernels_of(waves, box, self.spectra[:1] * left)[0]
+        left = energies.transfer(self.waves) if self.means else 1.0
+        kernel = kernels_of(self.waves, self.box, self.spectra[:1] * left)[0]
         gram = np.tensordot(D @ kernel, D, axes=((1, 2), (1, 2)))
         variance, U = np.linalg.eigh((gram + gram.T) / 2)
         keep = variance > PRINCIPAL * max(variance[-1], 1e-12)
@@ -120,11 +119,10 @@ class Beliefs:
     def differences_at(self, points: Floats) -> Floats:
         """What samples count for in members' functions less the isotropic one, (K, P, S).
 
-        At points on the grid of half samples, (P, d), counted from the centre of the wide box.
+        At points on the grid of half samples, (P, d), counted from the centre of the box.
         """
-        box = wide_box(self.box)
-        F = kernels_of(waves_of(box), box, self.spectra, points) @ self.Q
-        D = F + energies.affine_at(box, points) @ self.rest
+        F = kernels_of(self.waves, self.box, self.spectra, points) @ self.Q
+        D = F + energies.affine_at(self.box, points) @ self.rest
         return np.asarray(D - D[0])
 
     @cached_property
@@ -157,8 +155,7 @@ class Beliefs:
 
     def mixing(self) -> dict[str, Floats]:
         """Even and odd parts, ((1 + R) S', m'): ``α = Σ_j q_j mixing_jᵀ y``."""
-        box = wide_box(self.box)
-        waves, S, U = waves_of(box), self.Q.shape[1], self.differences
+        box, waves, S, U = self.box, self.waves, self.Q.shape[1], self.differences
         first = np.eye(len(U), 1)  # the isotropic member; differences from it follow
         onto = np.column_stack([first, U - first * U.sum(axis=0)])
         M = energies.combine_members(waves, box, self.spectra, self.Q, onto)
@@ -169,14 +166,8 @@ class Beliefs:
         H = np.asarray(reduce(np.kron, on_axes))
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples
         M[1:] -= M[0] @ (H @ M[1:])
-        odd = energies.is_odd(waves)
-        found = {}
-        parts = zip(PARITIES, fold_parities(np.eye(S)), (~odd, odd), self.features)
-        for which, P, own, places in parts:
-            m = np.zeros((len(M), P.shape[1], len(places)))
-            m[:, :, : np.count_nonzero(own)] = np.swapaxes(M[:, own] @ P, 1, 2)
-            found[which] = m.reshape(-1, len(places))
-        return found
+        parts = zip(PARITIES, fold_parities(np.eye(S)), self.features)
+        return {w: np.swapaxes(M[:, own] @ P, 1, 2).reshape(-1, len(own)) for w, P, own in parts}
 
     def evidence(self, Y: Array, clear: Array) -> Array:
         """Logarithm of the evidence of all members, (G, K), from samples Y, (G, S, C).
@@ -289,27 +280,9 @@ def beliefs(box: tuple[int, ...], order: float, means: bool = False) -> Beliefs:
     Members are handled as stacks of matrices, in time K S³: 37 on 7 by 7 samples take 11 ms on one
     core, and output weights, made when needed, 35 ms; 27 on 5 by 5 by 5 take 1.6 s together.
     """
-    wide = wide_box(box)
     with small_products():
-        made = factored(wide, energies.family(len(wide), order), order, means)
-    return made if wide == box else _spread(made, box)
-
-
-def wide_box(box: tuple[int, ...]) -> tuple[int, ...]:
-    """A box without its axes of one sample; (1,) if it has no others."""
-    return tuple(n for n in box if n > 1) or (1,)
-
-
-def _spread(made: Beliefs, box: tuple[int, ...]) -> Beliefs:
-    """The same on a box with axes of one sample besides: products with their constant alone."""
-    waves = waves_of(box)
-    wide = [k for k, n in enumerate(box) if n > 1] or [0]
-    at = np.arange(int(np.prod([w.width for w in waves]))).reshape([w.width for w in waves])
-    inner = at[tuple(slice(None) if k in wide else 0 for k in range(len(box)))].reshape(-1)
-    even, odd = (inner[own] for own in made.features)
-    # Products with u of an axis of one sample have weight 0.
-    even = np.concatenate([even, np.setdiff1d(at, inner)])
-    return replace(made, box=box, waves=waves, features=(even, odd))
+        d = max(1, sum(n > 1 for n in box))
+        return factored(box, energies.family(d, order), order, means)
 
 
 def factored(box: tuple[int, ...], members: Family, order: float, means: bool = False) -> Beliefs:

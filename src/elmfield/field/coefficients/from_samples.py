@@ -227,8 +227,7 @@ class FromSamples(Coefficients):
         """
         beliefs, found = self.beliefs, []
         assert beliefs is not None
-        wide = [k for k, n in enumerate(self.box) if n > 1] or [0]
-        D = beliefs.differences_at(points[:, wide])
+        D = beliefs.differences_at(points)
         for _, _, Y in self._batches(rows, beliefs.work + D[:, :, 0].size):
             p = np.asarray(to_numpy(beliefs.weights(Y, self.boxes.rounding)), np.float64)
             f = np.tensordot(np.asarray(to_numpy(Y), np.float64), D, axes=(1, 2))  # (G, C, K, P)
