@@ -85,17 +85,15 @@ def gaussian_members(
     box: tuple[int, ...], orders: tuple[float, ...], turned: bool
 ) -> GaussianMembers:
     """Isotropic members of some orders, or (`turned`) a whole family of the one order."""
-    wide = tuple(n for n in box if n > 1) or (1,)
-    d = len(wide)
-    s = orders[0]
+    d, s = wide_axes(box), orders[0]
     if turned and d > 1:
         members = energies.Family.of(d, s, energies.stretched(d, s, energies.FEW_STRETCHES))
     else:
         members = energies.Family.isotropic(
             d, [f * s for f in energies.ORDER_FACTORS] if turned else orders
         )
-    K = energies.covariances(wide, members)
-    at = energies.positions(wide) / np.maximum((np.asarray(wide) - 1) / 2, 1)
+    K = energies.covariances(box, members)
+    at = energies.positions(box) / np.maximum((np.asarray(box) - 1) / 2, 1)
     nugget = np.maximum(10 ** -(1 + 2 * (members.orders - (d - 1) / 2 + 0.5)), 1e-8)
     K = K + LEVEL_VARIANCE + SLOPE_VARIANCE * at @ at.T + nugget[:, None, None] * np.eye(K.shape[1])
     gamma, U = np.linalg.eigh(K)
@@ -228,9 +226,16 @@ def solve_boxes(
     def work(run: tuple[int, int]) -> tuple[Array, Array]:
         rows = rank[slice(*run)]
         at = move(rows, Y)
+        y, here, own = (xp.take(a, at, axis=0) for a in (Y, M, who))
+        m = xp.astype(here, Y.dtype)[..., None]
+        n = xp.sum(m, axis=1, keepdims=True)
+        mean = xp.sum(y * m, axis=1, keepdims=True) / xp.maximum(n, xp.ones_like(n))
         few = count[rows].max() <= S / 2
-        way = _by_present if few else _by_missing
-        return way(members, *(xp.take(a, at, axis=0) for a in (Y, M, who)))
+        said, q, logs = (_by_present if few else _by_missing)(members, y - mean, here, own)
+        # ``-n/2 log yᵀK⁻¹y - 1/2 log det K``, summed over channels; roundings count in each.
+        q = q[..., :-1] + q[..., -1:]
+        fit = xp.sum(xp.log(xp.maximum(q, xp.zeros_like(q)) + TINY), axis=2)
+        return said + mean[:, None, ...], -n[:, 0] / 2 * fit - C / 2 * logs
 
     # Other libraries have threads of their own, and torch's solvers are not loaded by two at once.
     results = spread(work, runs(G, step), None if backend.is_numpy(Y) else 1)
@@ -239,14 +244,20 @@ def solve_boxes(
     return xp.take(said[..., :C], back, axis=0), xp.take(e, back, axis=0)
 
 
-def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tuple[Array, Array]:
+Said = tuple[Array, Array, Array]
+"""Boxes (G, B, S, C) of samples less their mean, filled; ``yᵀK⁻¹y``, (G, B, C); log det K, (G, B).
+
+K is that of the samples a box has, y these samples.
+"""
+
+
+def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> Said:
     """``y_m = K_mp K_pp⁻¹ y_p``."""
     xp = namespace(Y)
     own, valid, _ = _chosen(M)
     v = xp.astype(valid, Y.dtype)[:, None, :, None]
-    mean = _mean(Y, M)
     at = xp.broadcast_to(own[..., None], (*own.shape, Y.shape[2]))
-    y = xp.take_along_axis(Y - mean, at, axis=1)  # (G, P, C)
+    y = xp.take_along_axis(Y, at, axis=1)  # (G, P, C)
     z, logs = _small_systems(members.covariances, own, valid, who, y[:, None, ...])
     z = z * v
     q = xp.sum(z * y[:, None, ...], axis=2)  # (G, B, C)
@@ -254,16 +265,14 @@ def _by_present(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
     rows = xp.reshape(members.covariances, (K * S, S))
     at = who[:, :, None] * S + own[:, None, :]  # (G, B, P)
     across = xp.reshape(xp.take(rows, xp.reshape(at, (-1,)), axis=0), (*at.shape, S))
-    said = xp.matmul(xp.matrix_transpose(across), z) + mean[:, None, ...]
-    return said, _evidence(q, logs, M)
+    return xp.matmul(xp.matrix_transpose(across), z), q, logs
 
 
-def _by_missing(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tuple[Array, Array]:
+def _by_missing(members: GaussianMembers, Y: Array, M: Array, who: Array) -> Said:
     """``y_m = -Q_mm⁻¹ Q_mp y_p`` with Q the inverse of K, and log det K_pp = log det K Q_mm."""
     xp = namespace(Y)
     own, valid, place = _chosen(~M)
-    mean = _mean(Y, M)
-    y = (Y - mean) * xp.astype(M, Y.dtype)[..., None]
+    y = Y * xp.astype(M, Y.dtype)[..., None]
     G, S, C = Y.shape
     K, B, P = members.precisions.shape[0], who.shape[1], own.shape[1]
     # Of all members, by one product: to gather the matrices of some takes longer.
@@ -280,20 +289,7 @@ def _by_missing(members: GaussianMembers, Y: Array, M: Array, who: Array) -> tup
     # At their places, zero elsewhere.
     end = xp.concat([-z, xp.zeros_like(z[:, :, :1, :])], axis=2)
     at = xp.broadcast_to(place[:, None, :, None], (G, B, S, C))
-    said = xp.take_along_axis(end, at, axis=2) + y[:, None, ...] + mean[:, None, ...]
-    return said, _evidence(q, logs, M)
-
-
-def _evidence(q: Array, logs: Array, M: Array) -> Array:
-    """``-n/2 log yᵀK⁻¹y - 1/2 log det K``, (G, B), summed over channels: q (G, B, C + 1).
-
-    The last one, of what samples were rounded by, counts in each.
-    """
-    xp = namespace(q)
-    q = q[..., :-1] + q[..., -1:]
-    n = xp.sum(xp.astype(M, q.dtype), axis=1)[:, None]
-    fit = xp.sum(xp.log(xp.maximum(q, xp.zeros_like(q)) + TINY), axis=2)
-    return -n / 2 * fit - q.shape[2] / 2 * logs
+    return xp.take_along_axis(end, at, axis=2) + y[:, None, ...], q, logs
 
 
 def _small_systems(
@@ -328,11 +324,3 @@ def _chosen(have: Array) -> tuple[Array, Array, Array]:
     own = order[:, :P]
     place = xp.argsort(order, axis=1)
     return own, xp.take_along_axis(have, own, axis=1), xp.minimum(place, xp.full_like(place, P))
-
-
-def _mean(Y: Array, M: Array) -> Array:
-    """Mean of the present samples, (G, 1, C)."""
-    xp = namespace(Y)
-    m = xp.astype(M, Y.dtype)[..., None]
-    n = xp.sum(m, axis=1, keepdims=True)
-    return xp.sum(Y * m, axis=1, keepdims=True) / xp.maximum(n, xp.ones_like(n))

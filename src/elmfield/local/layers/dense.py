@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from elmfield._array.backend import device, move, namespace
+from elmfield._array.cache import memoised
 from elmfield._array.checks import choice, is_integer, positive, shown
 from elmfield._array.typing import Array, Floats, Integers
 
@@ -108,9 +108,15 @@ class Dense:
             choice("activation", self.activation, sorted(ACTIVATIONS))
         choice("draw", self.draw, ("normal", "uniform"))
 
+    @memoised(32)
     def parameters(self, d: int) -> tuple[Floats, Floats, Floats]:
         """B, W and b for `d` axes; shapes (d, F), (2F or d, m), (m,)."""
-        return _draw(self, d)
+        rng = np.random.default_rng(self.seed)
+        F, m = self.frequencies, self.width
+        B = self.scale * rng.standard_normal((d, F))
+        rows = (m, (2 * F or d) + 1)
+        Wb = rng.standard_normal(rows) if self.draw == "normal" else rng.uniform(-1, 1, rows)
+        return B, np.ascontiguousarray(Wb[:, :-1].T), np.ascontiguousarray(Wb[:, -1])
 
     def __call__(self, t: Array, order: tuple[int, ...] | None = None) -> Array:
         """Features H, shape (..., m), at local coordinates `t`, shape (..., d), in [-1, 1].
@@ -126,7 +132,7 @@ class Dense:
 
     def each(self, t: Array, order: tuple[int, ...] | None, regions: Integers) -> Array:
         """Features of each region's own layer, (G, p, m), at local coordinates t, (G, p, d)."""
-        drawn = [_draw(self.of_region(i), t.shape[-1]) for i in regions.tolist()]
+        drawn = [self.of_region(i).parameters(t.shape[-1]) for i in regions.tolist()]
         B, W, b = (np.stack(parts) for parts in zip(*drawn))
         return self._features(t, order, (B, W, b[:, None, :]))
 
@@ -162,13 +168,3 @@ class Dense:
             return act(z, 1) * (gamma(k) @ W)
         l = along[1]
         return act(z, 2) * (gamma(k) @ W) * (gamma(l) @ W) + act(z, 1) * (gamma(k, l) @ W)
-
-
-@lru_cache(maxsize=32)
-def _draw(net: Dense, d: int) -> tuple[Floats, Floats, Floats]:
-    rng = np.random.default_rng(net.seed)
-    F, m = net.frequencies, net.width
-    B = net.scale * rng.standard_normal((d, F))
-    rows = (m, (2 * F or d) + 1)
-    Wb = rng.standard_normal(rows) if net.draw == "normal" else rng.uniform(-1, 1, rows)
-    return B, np.ascontiguousarray(Wb[:, :-1].T), np.ascontiguousarray(Wb[:, -1])
