@@ -331,10 +331,7 @@ class Cap:
 
 
 def sphere(
-    field: Field,
-    radius: float = EARTH,
-    *,
-    components: Sequence[int | str] | None = None,
+    field: Field, radius: float = EARTH, *, components: Sequence[int | str] | None = None
 ) -> Sphere:
     """A field as a function on the sphere: derivatives per metre, means by area, single poles.
 

@@ -134,12 +134,11 @@ class Mesh:
         close = away[lost] <= 2 * wide[:, -1]
         lost, others = lost[close], others[close]
         for k in range(1, wide.shape[1]):
-            if len(lost):
-                j, left = self._newton(at[lost], self._samples[others[:, k]])
-                better = left < off[good[lost]]
-                i[good[lost[better]]], off[good[lost[better]]] = j[better], left[better]
-                still = off[good[lost]] > FOUND_CELLS
-                lost, others = lost[still], others[still]
+            j, left = self._newton(at[lost], self._samples[others[:, k]])
+            better = left < off[good[lost]]
+            i[good[lost[better]]], off[good[lost[better]]] = j[better], left[better]
+            still = off[good[lost]] > FOUND_CELLS
+            lost, others = lost[still], others[still]
         return i, off <= FOUND_CELLS
 
     def _as_vectors(self, given: Floats) -> Floats:

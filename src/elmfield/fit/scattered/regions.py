@@ -17,14 +17,18 @@ from elmfield.field.blend.points import corners
 from elmfield.field.coefficients.stored import Draws, Full, Nodes, Ragged, run_places
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.neighbours import periods, shortest, tree_of, wrapped
-from elmfield.fit.scattered.kernel_region import (
+from elmfield.local.bases import DenseWeights
+from elmfield.local.bases.polyharmonic import (
     PENALTIES,
     FactoredRegion,
     KernelRegion,
+    Polyharmonic,
+    Tridiagonal,
+    degree_of,
     likelihoods,
+    n_monomials,
+    power_of,
 )
-from elmfield.local.bases import DenseWeights
-from elmfield.local.bases.polyharmonic import Polyharmonic, degree_of, n_monomials, power_of
 from elmfield.partition import Partition, blend
 from elmfield.settings import Paper, Smooth
 
@@ -207,7 +211,7 @@ class KernelRegions:
         best, found = -np.inf, (1.1, float(PENALTIES[0]), 1.0)
         for order in self.possible(orders):
             every = self._likelihoods(self._few(), CHOOSING_SAMPLES, order, level)
-            logs, squares, n = np.sum(every, axis=0)
+            logs, squares, n = (part.sum(axis=0) for part in every)
             n = np.maximum(n, 1)
             a = np.maximum(squares / n if level is None else 1 / PENALTIES, 1e-300)
             score = -0.5 * (logs + n * np.log(a) + squares / a)
@@ -218,10 +222,10 @@ class KernelRegions:
 
     def _likelihoods(
         self, which: Sequence[int], among: int, order: float, level: Floats | None
-    ) -> Floats:
+    ) -> tuple[Floats, Floats, Floats]:
         """:func:`likelihoods` of samples near the centres of some regions."""
 
-        def one(i: int) -> tuple[Floats, Floats, Floats, Floats]:
+        def one(i: int) -> Tridiagonal:
             near = self._nearest(i, among)
             y = self.y[self.used[i]][near] / (1.0 if level is None else level)
             return self.region(i, order, near).tridiagonal(y)
@@ -233,8 +237,8 @@ class KernelRegions:
     ) -> Floats:
         """Variance of the `noise` in the unit that makes the samples of each region likeliest."""
         # Logarithms are normal about that of all regions, with variance 1/2.
-        every = self._likelihoods(range(len(self.used)), OWN_SAMPLES, order, level)
-        logs, squares, n = np.moveaxis(every, 1, 0)
+        every = range(len(self.used))
+        logs, squares, n = self._likelihoods(every, OWN_SAMPLES, order, level)
         a, apart = noise / PENALTIES, np.log(PENALTIES / penalty)
         scores = logs + n * np.log(a) + squares / a + 2 * apart**2
         return np.asarray(PENALTIES[np.argmin(scores, axis=1)])
