@@ -79,9 +79,8 @@ class Curvilinear(Field):
         if self.mesh.radius is not None:
             lat, lon = places[..., 0], places[..., 1]
             ways = unit_vectors(lat + 90, lon), unit_vectors(0 * lat, lon + 90)
-            J = np.stack(ways, -2) @ (
-                J * self.mesh.radius
-            )  # (..., 2, 2): metres north and east per sample
+            # Metres north and east per sample, (..., 2, 2).
+            J = np.stack(ways, -2) @ (J * self.mesh.radius)
         if self.model.channel_axis is not None:
             J = J[..., None, :, :]
         slopes = np.asarray(to_numpy(slopes))[..., None, -2:]
@@ -177,10 +176,9 @@ class Curvilinear(Field):
         values, k = np.asarray(self.samples(missing=missing), np.float64), self.model.channel_axis
         if k is not None and (after := len(self.shape) - k) < 2:
             size = np.expand_dims(size, 2 - after)
-        wide, periodic = np.where(np.isnan(values), np.nan, size), self.domain.periodic
-        make = encoder(
-            values.shape, self.settings, channel_axis=k, periodic=np.flatnonzero(periodic).tolist()
-        )
+        wide = np.where(np.isnan(values), np.nan, size)
+        wraps = np.flatnonzero(self.domain.periodic).tolist()
+        make = encoder(values.shape, self.settings, channel_axis=k, periodic=wraps)
         return [polygon_means(make(y, missing="nan")) for y in (values * wide, wide)]
 
 

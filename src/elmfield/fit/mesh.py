@@ -83,10 +83,9 @@ class Mesh:
         y, fold = self._vectors, self.fold
         whole = y if fold is None else fold.beyond(y, 0, 1)
         even = (Spacing(np.arange(a.size, dtype=float), a.period and a.size) for a in self.axes)
-        axes = [replace(a, spacing=a.spacing or s) for a, s in zip(self.axes, even)]
-        encode = Encoder(
-            shape=whole.shape, settings=Smooth(order=4.0), channel_axis=2, domain=Domain.of(axes)
-        )
+        domain = Domain.of([replace(a, spacing=a.spacing or s) for a, s in zip(self.axes, even)])
+        own = Smooth(order=4.0)
+        encode = Encoder(shape=whole.shape, settings=own, channel_axis=2, domain=domain)
         made = encode(whole, missing="nan")
         return made if fold is None else fold.crop(made, len(y))
 
@@ -129,8 +128,7 @@ class Mesh:
         i[good], off[good] = self._newton(at, self._samples[near])
         # Beside seams, and where rows overlap, the nearest sample may be the wrong one.
         lost = np.flatnonzero(off[good] > FOUND_CELLS)
-        count = np.arange(1, min(OTHER_STARTS + 1, self.tree.n) + 1)
-        wide, others = self.tree.query(self.tree.data[near[lost]], k=count)
+        wide, others = self._around(self.tree.data[near[lost]])
         close = away[lost] <= 2 * wide[:, -1]
         lost, others = lost[close], others[close]
         for k in range(1, wide.shape[1]):
@@ -140,6 +138,12 @@ class Mesh:
             still = off[good[lost]] > FOUND_CELLS
             lost, others = lost[still], others[still]
         return i, off <= FOUND_CELLS
+
+    def _around(self, at: Floats, eps: float = 0.0) -> tuple[Floats, Integers]:
+        """Distances (n, k) and numbers of the samples nearest to vectors."""
+        most = min(OTHER_STARTS + 1, self.tree.n)
+        away, near = self.tree.query(at, k=np.arange(1, most + 1), eps=eps)
+        return away, near
 
     def _as_vectors(self, given: Floats) -> Floats:
         """Unit vectors (..., 3) of places on the sphere; y and x of a map themselves."""

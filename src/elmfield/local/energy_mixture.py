@@ -159,9 +159,8 @@ class Beliefs:
         first = np.eye(len(U), 1)  # the isotropic member; differences from it follow
         onto = np.column_stack([first, U - first * U.sum(axis=0)])
         M = energies.combine_members(waves, box, self.spectra, self.Q, onto)
-        M[:, energies.affine_places(waves)] += (
-            np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
-        )
+        lines = np.tensordot(onto, self.rest, axes=(0, 0)) / energies.affine_norms(box)[:, None]
+        M[:, energies.affine_places(waves)] += lines
         on_axes: list[Array] = [sample_features(w, n, self.means) for w, n in zip(waves, box)]
         H = np.asarray(reduce(np.kron, on_axes))
         M[0] += M[0] @ (np.eye(S) - H @ M[0])  # for what rounding left at the samples

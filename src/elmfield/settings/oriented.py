@@ -126,9 +126,8 @@ class Oriented:
                 f"{tuple(shape)}. Use oriented() or smooth(order=...)."
             )
         cell, overlap, context = CELL_LAYOUT[min(max(d, 1), 3)]
-        return Partition.symmetric(
-            shape, cell, overlap, context=context, periodic=np.flatnonzero(periodic)
-        )
+        wraps = np.flatnonzero(periodic)
+        return Partition.symmetric(shape, cell, overlap, context=context, periodic=wraps)
 
     def adopt(self, partition: Partition) -> Partition:
         """Raise: these settings cut the array themselves."""

@@ -126,9 +126,8 @@ class Lattice(priors.PosteriorPart):
 
     def _smoothed(self, residuals: Floats) -> Floats:
         """Amplitudes at the samples of some residuals, (..., C), without each one's own."""
-        taps = [
-            self._taps(k, np.arange(float(n)), n, False) for k, n in enumerate(residuals.shape[:-1])
-        ]
+        sizes = residuals.shape[:-1]
+        taps = [self._taps(k, np.arange(float(n)), n, False) for k, n in enumerate(sizes)]
         own = math.prod(w[0].max() for _, w in taps)
         total = _on_grid(residuals, taps) - own * residuals + priors.COMMON_SHARE * self.common
         return np.asarray(total / (1 - own + priors.COMMON_SHARE))
@@ -395,9 +394,8 @@ def _spread_on_grid(blended: Blended, chosen: Sequence[FromSamples], x: Sequence
     region = part.labels[np.ix_(*cells)].ravel()
     place = np.ravel_multi_index(np.ix_(*at), shape).ravel()
     every = np.stack(np.meshgrid(*x, indexing="ij"), axis=-1).reshape(-1, len(x))
-    u, which = np.unique(
-        np.rint(2 * (every[place] - blended.centres[region])) / 2, axis=0, return_inverse=True
-    )
+    seats = np.rint(2 * (every[place] - blended.centres[region])) / 2
+    u, which = np.unique(seats, axis=0, return_inverse=True)
     total, times = np.zeros((len(every), blended.n_channels)), np.bincount(place)
     of, row = (a[region] for a in blended.group_of)
     for k, coefficients in enumerate(chosen):

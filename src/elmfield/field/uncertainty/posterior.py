@@ -81,9 +81,8 @@ class Evidence:
             at = np.arange(m + 1) * n // m
             width = np.diff(at).reshape(-1, *(1,) * (left.ndim - 1 - k))
             left = np.add.reduceat(left, at[:-1], axis=k) / width
-        return cls(
-            tuple(np.resize(levels, int(scale.shape[0])).tolist()), left=left.astype(np.float16)
-        )
+        noise = tuple(np.resize(levels, int(scale.shape[0])).tolist())
+        return cls(noise, left=left.astype(np.float16))
 
     def channels(self, own: slice) -> "Evidence":
         """The same of some channels."""

@@ -338,9 +338,8 @@ def probes(shape: Sequence[int]) -> list[tuple[slice, ...]]:
     if math.prod(shape) > PROBE_SAMPLES:
         each = max(16, int((PROBE_SAMPLES / 2 ** len(shape)) ** (1 / len(shape))))
     starts = [sorted({max(0, n - each) // 4, max(0, n - each) * 3 // 4}) for n in shape]
-    return list(
-        cartesian(*([slice(a, a + min(n, each)) for a in s] for s, n in zip(starts, shape)))
-    )
+    parts = ([slice(a, a + min(n, each)) for a in s] for s, n in zip(starts, shape))
+    return list(cartesian(*parts))
 
 
 def power_of_errors(fine: float, coarse: float, usual: float) -> float:
@@ -363,9 +362,8 @@ def prior_of(usual: Prior, blocks: Sequence[Floats]) -> Prior:
         return usual
     halves = [b[tuple(slice(i, None, 2) for _ in range(d))] for b in blocks for i in (0, 1)]
     windows = [[_windows(b, n) for b in some] for some in (blocks, halves)]
-    rough = np.mean(
-        [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks], axis=0
-    )
+    bends = [[np.nanmean(np.abs(np.diff(b, 2, axis=k))) for k in range(d)] for b in blocks]
+    rough = np.mean(bends, axis=0)
     prior = Prior(START_POWER, np.ones(d))
     for _ in range(2):
         weights = left_out_filter(prior, blocks[0].shape[:-1]).ravel()

@@ -89,9 +89,8 @@ def gaussian_members(
     if turned and d > 1:
         members = energies.Family.of(d, s, energies.stretched(d, s, energies.FEW_STRETCHES))
     else:
-        members = energies.Family.isotropic(
-            d, [f * s for f in energies.ORDER_FACTORS] if turned else orders
-        )
+        own = [f * s for f in energies.ORDER_FACTORS] if turned else orders
+        members = energies.Family.isotropic(d, own)
     K = energies.covariances(box, members)
     at = energies.positions(box) / np.maximum((np.asarray(box) - 1) / 2, 1)
     nugget = np.maximum(10 ** -(1 + 2 * (members.orders - (d - 1) / 2 + 0.5)), 1e-8)

@@ -128,9 +128,8 @@ def fitted(middle: Floats, power: Floats, weight: Floats, before: Spectrum) -> S
 
     def cost(t: Floats) -> float:
         log = t[0] - t[2] * np.log(np.exp(t[1]) + x)
-        return float(w @ (log + P * np.exp(np.minimum(-log, 600)))) + 1e3 * float(
-            max(0, 0.6 - t[2]) ** 2 + max(0, t[2] - 6) ** 2 + max(0, t[1]) ** 2
-        ) * float(w.sum())
+        beyond = max(0, 0.6 - t[2]) ** 2 + max(0, t[2] - 6) ** 2 + max(0, t[1]) ** 2
+        return float(w @ (log + P * np.exp(np.minimum(-log, 600))) + 1e3 * beyond * w.sum())
 
     start = np.asarray([before.log, np.log(before.floor), before.power])
     found = minimize(cost, start, method="Nelder-Mead", options={"maxfev": 400}).x

@@ -125,9 +125,8 @@ def _multiply_sparse(A: csr_matrix, B: csr_matrix) -> csr_matrix:
     second = start + np.arange(len(first)) - np.repeat(np.cumsum(each) - each, each)
     indices = A.indices[first].astype(np.int64) * B.shape[1] + B.indices[second]
     indptr = np.concatenate([[0], np.cumsum(a * b)])
-    return csr_matrix(
-        (A.data[first] * B.data[second], indices, indptr), (A.shape[0], A.shape[1] * B.shape[1])
-    )
+    shape = A.shape[0], A.shape[1] * B.shape[1]
+    return csr_matrix((A.data[first] * B.data[second], indices, indptr), shape)
 
 
 # --- samples of a grid ----------------------------------------------------------------------------

@@ -279,9 +279,8 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
     if free is not None:
         E[np.flatnonzero(E == 0)[free:]] = np.inf
     unpaid = E == 0
-    lines, onto, rest, own, features = _halves(
-        n, make, unpaid.tobytes(), np.isinf(E).tobytes(), means
-    )
+    absent = np.isinf(E).tobytes()
+    lines, onto, rest, own, features = _halves(n, make, unpaid.tobytes(), absent, means)
     q, eps, roots = lines.shape[1], np.finfo(float).eps, np.sqrt(E[own])
     B = features / roots[:, None, :]
     if E[own].max(initial=0) < MILD_PRICE_RATIO * E[own].min(initial=np.inf):

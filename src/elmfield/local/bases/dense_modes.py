@@ -71,9 +71,9 @@ class DenseModes(dense_weights.OnDense):
     def rows(self, t: Array, order: tuple[int, ...]) -> list[Array]:
         """The hidden features at `t`, and the plane's, differentiated as `order` says."""
         H = self.network(t, order)
-        return [
-            H if self.order is None else namespace(t).concat([H, monomials(t, 1, order)], axis=-1)
-        ]
+        if self.order is None:
+            return [H]
+        return [namespace(t).concat([H, monomials(t, 1, order)], axis=-1)]
 
     def moved(self, like: Array) -> Self:
         """The same factors in the library and on the device of `like`."""
@@ -180,13 +180,11 @@ def _least_energy(
     H = network(dense_weights.box_positions(box, like) / scale)
     fine = tuple(2 * n - 1 for n in box)
     on_grid = to_numpy(network(dense_weights.box_positions(box, like, 0.5) / scale))
-    spectrum = dctn(on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho").reshape(
-        -1, network.width
-    )
+    spectrum = dctn(on_grid.reshape(*fine, -1), axes=tuple(range(len(box))), norm="ortho")
     # The fine grid has half a sample between its points.
     omega2 = reduce(np.add.outer, [(np.pi * np.arange(n) / n * 2) ** 2 for n in fine])
     cost = move(np.sqrt(price(omega2.reshape(-1), order)), like, xp.float64)
-    D = move(spectrum, like, xp.float64) * cost[:, None]
+    D = move(spectrum.reshape(-1, network.width), like, xp.float64) * cost[:, None]
     # E = DᵀD + decay; K = H E⁻¹ Hᵀ through the singular values of D, never squaring it.
     _, s, Vt = xp.linalg.svd(D, full_matrices=True)
     unseen = network.width - s.shape[0]

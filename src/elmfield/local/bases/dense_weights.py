@@ -170,9 +170,8 @@ class DenseWeights(OnDense):
         alone = backend.is_on_host(X) or self.widths is not None
         step = 1 if alone else max(1, capacity(X) // (8 * max(self.n_samples, m) * m))
         some = (slice(i, i + step) for i in range(0, X.shape[0], step))
-        return namespace(X).concat(
-            [function(self.of(regions[i]), *(a[i, ...] for a in parts)) for i in some]
-        )
+        found = [function(self.of(regions[i]), *(a[i, ...] for a in parts)) for i in some]
+        return namespace(X).concat(found)
 
     def _project(self, Y: Array) -> Array:
         """α, (G, m, C), of regions with a layer each, or of one region, (1, S, C)."""
@@ -221,9 +220,8 @@ class DenseWeights(OnDense):
                 y = xp.concat([y, zeros(n)], axis=1)
             alpha = self._by_qr(H, y) if self.solver == "qr" and H.shape[1] >= n else None
             if alpha is None:
-                usual = float(xp.finfo(H.dtype).eps) * max(
-                    H.shape[1:]
-                )  # as numpy.linalg.lstsq has it
+                # As numpy.linalg.lstsq has it.
+                usual = float(xp.finfo(H.dtype).eps) * max(H.shape[1:])
                 alpha, rank = least_norm(H, y, LEAST_SHARE if self.solver == "qr" else usual)
                 if rank < min(S, n):
                     self.warn_of_rank(rank, n, "the samples")
