@@ -320,10 +320,8 @@ def _neighbours(targets: Floats, faces: Floats) -> tuple[Array, Array]:
     from scipy.spatial import cKDTree  # 0.1 s, for these alone
 
     middles = [c.mean(axis=1) for c in (targets, faces)]
-    reach = [
-        np.linalg.norm(c - m[:, None], axis=-1).max(axis=1, initial=0)
-        for c, m in zip((targets, faces), middles)
-    ]
+    both = zip((targets, faces), middles)
+    reach = [np.linalg.norm(c - m[:, None], axis=-1).max(axis=1, initial=0) for c, m in both]
     near = cKDTree(middles[1]).query_ball_point(middles[0], reach[0] + reach[1].max(initial=0))
     counts = [len(n) for n in near]
     found = np.concatenate([np.asarray(n, np.int64) for n in near])

@@ -348,10 +348,8 @@ class Encoder:
         every = self._fit(samples, len(shape) - 1, reporter(progress))
         ends = ChannelStats.of(samples.raw, samples.present)
         each = [slice(first, first + C) for first in range(0, T * C, C)]
-        return [
-            Field(every.channels(own, channel_axis=k, data_range=ends[own].data_range))
-            for own in each
-        ]
+        spans = ((own, ends[own].data_range) for own in each)
+        return [Field(every.channels(own, channel_axis=k, data_range=r)) for own, r in spans]
 
     def _unlabelled(self, values: Array) -> Array:
         """The numbers of a DataArray that lies where this encoder's samples do."""

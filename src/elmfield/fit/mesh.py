@@ -157,10 +157,8 @@ class Mesh:
             x = i[todo]
             P, Jy, Jx = self._partials(x)
             lacks = [v - p for v, p in zip(at[todo].T, P)]
-            a, b, c, y, x_ = (
-                sum(u * v for u, v in zip(*both))
-                for both in ((Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks))
-            )
+            pairs = (Jy, Jy), (Jy, Jx), (Jx, Jx), (Jy, lacks), (Jx, lacks)
+            a, b, c, y, x_ = (sum(u * v for u, v in zip(*both)) for both in pairs)
             by = 1 / (a * c - b * b + 1e-300)
             step = (c * y - b * x_) * by, (a * x_ - b * y) * by
             for k, own in enumerate(step):

@@ -95,10 +95,9 @@ class Neighbours(priors.PosteriorPart):
             coarse = replace(self, x=self.x[fewer], y=self.y[fewer])
             some = np.arange(len(fewer))[:: max(1, len(fewer) // PROBES)]
             for _ in range(2):
-                own, far = (
-                    np.abs(replace(m, prior=prior).errors(at)[0]).mean()
-                    for m, at in ((made, probes), (coarse, some))
-                )
+                each = (made, probes), (coarse, some)
+                errors = (replace(m, prior=prior).errors(at)[0] for m, at in each)
+                own, far = (np.abs(e).mean() for e in errors)
                 prior = replace(prior, power=priors.power_of_errors(own, far, prior.power))
             made = replace(made, prior=prior)
         own = made.residuals(probes)

@@ -401,10 +401,8 @@ def covariance_at_points(model: "Model", points: Any) -> Array:
 
 def std_of_means(model: "Model", edges: Sequence[Floats | None]) -> Array:
     """Standard deviations (..., C) of means over boxes between edges, in index coordinates."""
-    spans = [
-        np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1)
-        for e, o in zip(edges, own_samples(model.domain))
-    ]
+    axes = zip(edges, own_samples(model.domain))
+    spans = [np.stack([o, o] if e is None else [e[:-1], e[1:]], axis=1) for e, o in axes]
     known = priors.Known()
     found = [model.posterior.mean_variance(np.stack(ends), known) for ends in cartesian(*spans)]
     return deviations(model, np.reshape(found, (*map(len, spans), -1)))

@@ -40,10 +40,8 @@ def box_index(
     shape: Sequence[int], box: Sequence[int], step: int, periodic: Sequence[bool]
 ) -> Integers:
     """Places (G, S), in the flattened array, of the samples of boxes about `step` apart."""
-    along = [
-        (starts_of(n, b, step, wraps)[:, None] + np.arange(b)) % n
-        for n, b, wraps in zip(shape, box, periodic)
-    ]
+    axes = zip(shape, box, periodic)
+    along = [(starts_of(n, b, step, wraps)[:, None] + np.arange(b)) % n for n, b, wraps in axes]
     return join_index(along, shape)
 
 

@@ -258,11 +258,9 @@ class GridSystem:
         own, seen, chance = map(squares, (x, prior, noise))
         mean = max(float((own - chance).mean() / seen.mean()), LEAST_AMPLITUDE)
         rest = SHARED_PART * seen.mean()
-        near = (
-            gaussian_filter(z.reshape(self.waves.shape), width).reshape(-1, 1)
-            for z in (own - chance, seen)
-        )
-        found = (next(near) + mean * rest) / (next(near) + rest)
+        maps = (z.reshape(self.waves.shape) for z in (own - chance, seen))
+        near, expected = (gaussian_filter(z, width).reshape(-1, 1) for z in maps)
+        found = (near + mean * rest) / (expected + rest)
         return np.asarray(np.sqrt(np.maximum(found, LEAST_AMPLITUDE * mean)))
 
     def deviations(self, x: Floats) -> Floats:
