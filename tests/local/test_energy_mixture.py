@@ -9,7 +9,7 @@ from elmfield.local import energy_mixture as room
 from elmfield.local.bases import WaveModel
 from elmfield.local.bases.product_modes import AxisWaves
 from elmfield.local.energies import family, metric
-from elmfield.local.energy_mixture import beliefs, factored
+from elmfield.local.energy_mixture import beliefs
 from elmfield.local.order import leave_one_out, line_order
 from oracles import beliefs as oracle
 from support import close, host
@@ -43,7 +43,7 @@ def test_evidence_is_that_written_out(box, order, rng):
 @pytest.mark.slow
 def test_functions_are_those_written_out(box, order, rng, monkeypatch):
     monkeypatch.setattr(room, "PRINCIPAL", 1e-12)  # all differences are kept
-    made = factored(box, family(len(box), order), order)
+    made = beliefs.__wrapped__(box, order)  # not the one that is kept
     Y = rng.standard_normal((math.prod(box), 2))
     x = rng.uniform(-1, 1, (9, len(box))) * (np.array(box) - 1) / 2
     alpha = made.alphas(Y[None], made.mixture(Y[None], NO_ROUNDING))[0]

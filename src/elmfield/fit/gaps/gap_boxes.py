@@ -234,7 +234,7 @@ def solve_boxes(
         # ``-n/2 log yᵀK⁻¹y - 1/2 log det K``, summed over channels; roundings count in each.
         q = q[..., :-1] + q[..., -1:]
         fit = xp.sum(xp.log(xp.maximum(q, xp.zeros_like(q)) + TINY), axis=2)
-        return said + mean[:, None, ...], -n[:, 0] / 2 * fit - C / 2 * logs
+        return said + mean[:, None, ...], -n[:, 0, :] / 2 * fit - C / 2 * logs
 
     # Other libraries have threads of their own, and torch's solvers are not loaded by two at once.
     results = spread(work, runs(G, step), None if backend.is_numpy(Y) else 1)

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product as cartesian
 
 import numpy as np
 
