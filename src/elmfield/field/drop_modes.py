@@ -20,6 +20,7 @@ from elmfield.field.accuracy import errors, samples_to_keep
 from elmfield.field.blend.blended import Blended
 from elmfield.field.code_samples import check_range, code_to_target
 from elmfield.field.coefficients.stored import Ragged
+from elmfield.field.coordinates.output_positions import all_gaps
 from elmfield.field.model import Model
 from elmfield.field.uncertainty.posterior import Evidence
 from elmfield.local.model import Basis
@@ -170,7 +171,7 @@ def keep_less(model: Model, target: Target | None) -> Model:
     lost = model.mean_error(dropped) if lost is None else lost
     evidence = replace(model.evidence or Evidence(), coding=math.hypot(model.coding_error, lost))
     blended = replace(model.blended, groups=kept.groups)
-    gaps = model.gaps if is_coded else model.missing  # coefficients know of none
+    gaps = model.gaps if is_coded else all_gaps(model)  # coefficients know of none
     return replace(model, blended=blended, residual=left, gaps=gaps, evidence=evidence)
 
 
