@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmfield as ef
+from elmfield.cli import main
 from elmfield.field.coordinates.labels import ChannelLabels
 from scans import plain_grid
 
@@ -100,6 +101,17 @@ def test_opaque_pictures_are_left_alone_and_so_are_targets():
     values[..., 3] = 255
     assert ef.fit(of(values)).labels.alpha is None
     assert ef.fit(of(disc()), ef.smooth(per_region=40)).labels.alpha is None
+
+
+def test_the_command_fits_colours_in_parts_too(tmp_path):
+    picture = pytest.importorskip("PIL.Image").fromarray(disc(hidden=(0, 255, 0)))
+    picture.save(tmp_path / "x.png")
+    for how in ([], ["--memory", "1M"]):
+        with pytest.raises(SystemExit):
+            main(["fit", str(tmp_path / "x.png"), "-o", str(tmp_path / "y.elm"), "-q", *how])
+        field = ef.load(tmp_path / "y.elm")
+        assert field.labels.alpha is not None
+        assert_array_equal(field.resize(scale=3), ef.fit(tmp_path / "x.png").resize(scale=3))
 
 
 def test_alpha_of_all_zeros_is_refused():

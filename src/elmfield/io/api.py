@@ -154,9 +154,6 @@ def fit(
     given, settings = settle_samples(given, settings, samples, partition)
     if bounds is not None and given.labels.samples != "means":
         raise ValueError("`bounds` are of cells that samples are means of; say samples='means'.")
-    if settings is None or not isinstance(settings, Settings) or settings.target is None:
-        # A target is for the samples as they are.
-        given = premultiply(given) if "alpha" in given.labels.channels.labels else given
     if out is not None:
         from elmfield.io.stream.fit_stream import fit_to
 
@@ -270,7 +267,8 @@ def settle_samples(
     """The samples, labelled as points or means, and the settings that suit them.
 
     What a caller says, or else the file; that is points where settings make no means of them:
-    product modes on regular cells do. A sound file has settings of its own.
+    product modes on regular cells do. A sound file has settings of its own. Colours with
+    transparency are multiplied by it.
     """
     if settings is None and given.labels.suits:
         settings = smooth(**given.labels.suits)
@@ -291,6 +289,9 @@ def settle_samples(
             )
     if kind != given.labels.samples:
         given = replace(given, labels=replace(given.labels, samples=kind))
+    if settings is None or not isinstance(settings, Settings) or settings.target is None:
+        # A target is for the samples as they are.
+        given = premultiply(given) if "alpha" in given.labels.channels.labels else given
     return given, settings
 
 
