@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import elmfield as ef
 from elmfield import read, write
 from elmfield.io.export.rendering import Rendering
+from elmfield.io.files import NoSuchArrayError
 from elmfield.io.inputs import from_dataarray
 
 RNG = np.random.default_rng(0)
@@ -138,6 +139,9 @@ def test_messages_on_several_grids_are_no_grid(tmp_path, parameter):
     assert ef.regrid(field, tmp_path / "alike.grib2").shape == (9, 12)
     with pytest.raises(ValueError, match=r"on different grids \(t2m \(9, 12\), .* \(6, 10\)\)"):
         ef.regrid(field, tmp_path / "several.grib2")
+    if parameter == 167:  # one name, twice
+        with pytest.raises(NoSuchArrayError, match=r"has 't2m' on 2 grids, or kinds of levels"):
+            ef.read(tmp_path / "several.grib2", variable="t2m")
 
 
 def test_grib_refuses_what_it_cannot_say(tmp_path):

@@ -94,11 +94,18 @@ def _open(path: Path) -> "list[xr.Dataset]":
 
 
 def _pick(path: Path, found: "Sequence[xr.Dataset]", variable: str | None) -> "xr.DataArray":
-    arrays = {str(k): v for ds in found for k, v in ds.data_vars.items()}
+    every = [(str(k), v) for ds in found for k, v in ds.data_vars.items()]
+    arrays = dict(every)
     cells = set[str]().union(*(bounds_of(ds)[1] for ds in found if variable is None))
     own = {k: v for k, v in arrays.items() if v.ndim and v.dtype.kind in "biufc"}
     shapes = {k: v.shape for k, v in own.items() if k not in cells}
-    return arrays[choose(path, shapes, variable)]
+    name = choose(path, shapes, variable)
+    if (n := sum(k == name for k, _ in every)) > 1:
+        raise NoSuchArrayError(
+            f"{path.name} has {name!r} on {n} grids, or kinds of levels. Open it with "
+            f"cfgrib.open_datasets, and fit one of the arrays."
+        )
+    return arrays[name]
 
 
 def write(samples: Gridded, path: Path, *, colours: str | None = None) -> None:
