@@ -5,9 +5,9 @@ float64.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +31,12 @@ MILD_PRICE_RATIO = 1e5
 
 BEYOND_SAMPLES = 2
 """Samples by which a box is continued at either end, below that order."""
+
+
+Functions = tuple[Floats, AxisLayer]
+"""Modes as sums of features, (width, r), and the layer that has these."""
+
+Halves = tuple[Floats, Floats, Floats, Integers, Floats]
 
 
 class LayerFunctions:
@@ -83,8 +89,9 @@ class AxisModes(LayerFunctions):
     smoothness : array, shape (r,)
         γ. That of a free mode is infinite; what stands here is the largest of the others, so that
         its products with rough modes of other axes rank among theirs.
-    functions : pair of array, shape (width, r), and AxisLayer
-        Each mode as a sum of features, and the layer that has them.
+    functions : callable
+        Gives each mode as a sum of features, (width, r), and the layer that has them; called once,
+        when values between the samples are needed.
     order : float
         The energy's.
     n_free : int
@@ -95,7 +102,7 @@ class AxisModes(LayerFunctions):
 
     basis: Floats
     smoothness: Floats
-    functions: tuple[Floats, AxisLayer] = field(repr=False)
+    functions: Callable[[], Functions] = field(repr=False)
     order: float = math.nan
     n_free: int = 0
     means: bool = False
@@ -110,15 +117,19 @@ class AxisModes(LayerFunctions):
         """Number of modes r."""
         return int(self.basis.shape[1])
 
+    @cached_property
+    def _made(self) -> Functions:
+        return self.functions()
+
     @property
     def mixing(self) -> Floats:
         """Each mode as a sum of features, (width, r)."""
-        return self.functions[0]
+        return self._made[0]
 
     @property
     def layer(self) -> AxisLayer:
         """The features a, and x."""
-        return self.functions[1]
+        return self._made[1]
 
 
 @memoised(64)
@@ -149,10 +160,16 @@ def axis_modes(
     own = _modes(n, order, make, free, means)
     if own.n_free == 0 or n == 1 or order >= STIFF_ORDER:
         return own
-    T = continuation(n)
+    return replace(own, functions=partial(_continued, own.basis, order, make, free, means))
+
+
+def _continued(
+    basis: Floats, order: float, make: MakeLayer, free: int | None, means: bool
+) -> Functions:
+    """Functions of least energy through modes on the samples and their continuation."""
+    T = continuation(len(basis))
     outer = _modes(len(T), order, make, free, means)
-    mixing = outer.mixing @ (outer.basis.T @ (T @ own.basis))
-    return replace(own, functions=(mixing, outer.layer))
+    return outer.mixing @ (outer.basis.T @ (T @ basis)), outer.layer
 
 
 def _ring_modes(n: int, order: float, means: bool) -> AxisModes:
@@ -171,7 +188,12 @@ def _ring_modes(n: int, order: float, means: bool) -> AxisModes:
     scale = np.where(A[0, own] < 0, -1, 1) / size[own]
     mixing = np.zeros((len(E), len(own)))
     mixing[own, np.arange(len(own))] = scale
-    return AxisModes(A[:, own] * scale, gamma[turn], (mixing, layer), order, means=means)
+    known = partial(_known, (mixing, layer))  # no closure: fields can be pickled
+    return AxisModes(A[:, own] * scale, gamma[turn], known, order, means=means)
+
+
+def _known(functions: Functions) -> Functions:
+    return functions
 
 
 def continuation(n: int) -> Floats:
@@ -200,9 +222,7 @@ def _on_samples(n: int, make: MakeLayer, means: bool) -> tuple[AxisLayer, Floats
 
 
 @memoised(16)
-def _halves(
-    n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool
-) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+def _halves(n: int, make: MakeLayer, free: bytes, absent: bytes, means: bool) -> Halves:
     """What is even and what is odd among n samples: rows of zeros fill up the smaller half.
 
     No energy changes when an axis is reversed, so modes are even or odd: two problems of half the
@@ -278,12 +298,11 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
     E = layer.prices(order)
     if free is not None:
         E[np.flatnonzero(E == 0)[free:]] = np.inf
-    unpaid = E == 0
-    absent = np.isinf(E).tobytes()
-    lines, onto, rest, own, features = _halves(n, make, unpaid.tobytes(), absent, means)
-    q, eps, roots = lines.shape[1], np.finfo(float).eps, np.sqrt(E[own])
-    B = features / roots[:, None, :]
-    if E[own].max(initial=0) < MILD_PRICE_RATIO * E[own].min(initial=np.inf):
+    halves = _halves(n, make, (E == 0).tobytes(), np.isinf(E).tobytes(), means)
+    lines, _, rest, own, features = halves
+    q, eps, paid = lines.shape[1], np.finfo(float).eps, E[own]
+    B = features / np.sqrt(paid)[:, None, :]
+    if paid.max(initial=0) < MILD_PRICE_RATIO * paid.min(initial=np.inf):
         gammas, V = np.linalg.eigh(B @ B.mT)
         keep = gammas > n * eps * gammas[:, -1:]
     else:
@@ -294,10 +313,21 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
     turn = np.argsort(-gamma, kind="stable")  # from large to small
     sign = np.where(U[0] < 0, -1.0, 1.0)  # that make the first sample positive
     level = np.full(q, gamma.max(initial=0) or 1.0)
-    parts = []
+    modes = np.hstack([lines, (U * sign)[:, turn]])
+    functions = partial(_mixed, layer, A, E, halves, V, keep, sign, turn)
+    return AxisModes(modes, np.concatenate([level, gamma[turn]]), functions, order, q, means)
+
+
+def _mixed(
+    layer: AxisLayer, A: Floats, E: Floats, halves: Halves,
+    V: Floats, keep: Array, sign: Floats, turn: Integers,
+) -> Functions:  # fmt: skip
+    """The modes of :func:`_modes` as sums of features, and the layer that has them."""
+    lines, onto, _, own, features = halves
+    unpaid, q, parts = E == 0, lines.shape[1], []
     # The least weights come from a QR factorisation whose rows, features, and columns, modes, go
     # from large to small: each is exact to its own size, however many decades lie between them.
-    for places, root, b, v, kept in zip(own, roots, features, V, keep):
+    for places, root, b, v, kept in zip(own, np.sqrt(E[own]), features, V, keep):
         ahead = np.argsort(root, kind="stable")
         ahead = ahead[b.any(axis=0)[ahead]]  # not a digit for the other parity
         M = (v[:, kept].T @ b / root).T
@@ -308,13 +338,11 @@ def _modes(n: int, order: float, make: MakeLayer, free: int | None, means: bool)
         back = (Q / size) @ np.linalg.inv(R / size[:, None]).T
         part[np.ix_(places[ahead], down)] = back / root[ahead, None]
         parts.append(part)
-    mixing = np.zeros((len(E), q + len(gamma)))
+    mixing = np.zeros((len(E), q + len(turn)))
     mixing[unpaid, :q], mixing[:, q:] = onto, (np.hstack(parts) * sign)[:, turn]
     # What is free in these functions on the samples is taken off them again.
     mixing[unpaid, q:] = -onto @ (lines.T @ (A @ mixing[:, q:]))
-    modes = np.hstack([lines, (U * sign)[:, turn]])
-    smoothness = np.concatenate([level, gamma[turn]])
-    return AxisModes(modes, smoothness, (mixing, layer), order, q, means)
+    return mixing, layer
 
 
 def rows_of(axes: Sequence[AxisFunctions], t: Array, order: Sequence[int]) -> list[Array]:
