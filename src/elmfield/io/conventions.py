@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
@@ -91,7 +92,9 @@ def crs_of(da: "XArray") -> str | None:
             if told.get(key):
                 return str(told[key])
         if "grid_mapping_name" in told and find_spec("pyproj") is not None:
-            return str(load_pyproj("a grid mapping").CRS.from_cf(dict(told)).to_wkt())
+            pyproj: Any = load_pyproj("a grid mapping")
+            with suppress(pyproj.exceptions.CRSError):  # of a PROJ that ecCodes has broken, too
+                return str(pyproj.CRS.from_cf(dict(told)).to_wkt())
     return None
 
 

@@ -112,6 +112,23 @@ def test_reference_systems_of_dataarrays(first, tmp_path):
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
+def test_a_grid_mapping_that_cannot_be_read_is_none(tmp_path):
+    """Because it makes no sense, or because PROJ was loaded after ecCodes, which breaks it."""
+    for package in ("pyproj", "eccodes"):
+        if not is_importable(package):
+            pytest.skip(f"{package} is not installed")
+    script = """if True:
+        import os, eccodes, pyproj, numpy as np, xarray as xr, elmfield as ef
+        for name in ("latitude_longitude", "of nobody"):
+            mapping = xr.DataArray(0, attrs={"grid_mapping_name": name})
+            da = xr.DataArray(np.eye(9), dims=("y", "x"), coords={"m": mapping})
+            ef.fit(da.assign_attrs(grid_mapping="m"))
+        os._exit(0)  # the two end in a crash of their own
+    """
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path, check=True)
+
+
 # --- means ------------------------------------------------------------------------------------
 
 
